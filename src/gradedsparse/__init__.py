@@ -17,7 +17,7 @@ _HOMES = {
     "cell_certify": "certificate",
     "load": "data",
 }
-_MODULES = ("flock", "mechanisms", "profile", "published", "representation", "states")
+_MODULES = ("figures", "flock", "mechanisms", "profile", "published", "representation", "states")
 
 __all__ = [*sorted(_HOMES), *_MODULES]
 

@@ -1,8 +1,8 @@
 """Certificates of generalization: the transport distance between two halves of a sample, plus a concentration term.
 
 Theorem 4: with probability at least 1 - delta over independent halves A and B of m states, for every mechanism f of
-the unit conservative class at once, |P f - P_A f| <= W1(Gamma_A, Gamma_B) + kappa sqrt(ln(1 / delta) / (2 m)). All in
-units of kappa.
+the unit conservative class at once, ``|P f - P_A f| <= W1(Gamma_A, Gamma_B) + kappa sqrt(ln(1 / delta) / (2 m))``.
+All in units of kappa.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class Certificate:
             f"With probability at least {1 - self.delta:g} over the draw of the sample, the mean of every mechanism of "
             f"the unit conservative class over half A ({self.n_a} states) is within {self.value:.4f} kappa of its true "
             f"mean: {self.w1:.4f} for the transport distance to half B ({self.n_b} states), certified to "
-            f"{self.w1 - self.lower:.1e}, and {self.concentration:.4f} for concentration. For a mechanism of constant L "
-            f"multiply by L. {verdict} This holds for independent states from one law."
+            f"{self.w1 - self.lower:.1e}, and {self.concentration:.4f} for concentration. For a mechanism of constant "
+            f"L multiply by L. {verdict} This holds for independent states from one law."
         )
 
 
@@ -65,7 +65,7 @@ class Certificate:
 class CellCertificate:
     """The cell certificate: a bound on W1 from a partition of the states, in units of kappa.
 
-    bound : sum_c min(a_c, b_c) diam_c + sum_c |a_c - b_c| / 2, at least W1
+    bound : ``sum_c min(a_c, b_c) diam_c + sum_c |a_c - b_c| / 2``, at least W1
     resolution, shells, cutoff : the partition that gave the least bound; cells : how many of its cells are occupied
     """
 

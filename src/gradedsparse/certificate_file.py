@@ -11,7 +11,7 @@ import numpy as np
 from gradedsparse.certificate import Certificate, concentration_term
 from gradedsparse.data import describe_space, open_arrays, space_described
 from gradedsparse.errors import GradedSparseError
-from gradedsparse.states import WeightedMultisets
+from gradedsparse.states import Space, WeightedMultisets
 from gradedsparse.verification import TOLERANCE, verify_matching
 
 FILE_FORMAT = 1
@@ -49,14 +49,16 @@ def verify(path: str | os.PathLike, threads: int | None = None) -> dict[str, flo
     not hold.
     """
     arrays = open_arrays(path, KEYS, "certificate")
-    if int(arrays["certificate_format"]) != FILE_FORMAT:
-        raise GradedSparseError(
-            f"{path} has certificate format {arrays['certificate_format']}; this version reads {FILE_FORMAT}"
-        )
-    space = space_described(json.loads(str(arrays["space"])))
-    A, B = (_half(arrays, half, space, path) for half in "ab")
-    w1, lower, delta = map(float, arrays["claim"])
     try:
+        file_format = int(arrays["certificate_format"])
+        space = json.loads(str(arrays["space"]))
+        w1, lower, delta = map(float, arrays["claim"])
+    except (TypeError, ValueError):
+        raise GradedSparseError(f"{path} is damaged: its format, space or claim cannot be read") from None
+    if file_format != FILE_FORMAT:
+        raise GradedSparseError(f"{path} has certificate format {file_format}; this version reads {FILE_FORMAT}")
+    try:
+        A, B = (_half(arrays, half, space_described(space)) for half in "ab")
         if not lower <= w1 + TOLERANCE:
             raise GradedSparseError(f"the lower bound {lower:.9f} exceeds the value {w1:.9f}")
         verify_matching(A, B, arrays["pairs"], arrays["mass"], (arrays["u"], arrays["v"]), w1, lower, threads)
@@ -74,7 +76,7 @@ def verify(path: str | os.PathLike, threads: int | None = None) -> dict[str, flo
     }
 
 
-def _half(arrays: dict[str, np.ndarray], half: str, space, path) -> WeightedMultisets:
+def _half(arrays: dict[str, np.ndarray], half: str, space: Space) -> WeightedMultisets:
     offsets, weights, values, dropped = (
         arrays[f"{half}_{part}"] for part in ("offsets", "weights", "values", "dropped")
     )
@@ -82,10 +84,10 @@ def _half(arrays: dict[str, np.ndarray], half: str, space, path) -> WeightedMult
     if not (
         whole
         and len(weights) == len(values) == offsets[-1]
-        and len(dropped) == len(offsets) - 1
-        and np.all(dropped >= 0)
+        and dropped.shape == (len(offsets) - 1,)
+        and np.all((dropped >= 0) & (dropped < np.inf))
     ):
-        raise GradedSparseError(f"{path} is damaged: the atoms of half {half.upper()} do not add up")
+        raise GradedSparseError(f"the atoms of half {half.upper()} do not add up")
     z = WeightedMultisets.from_lists(np.split(weights, offsets[1:-1]), np.split(values, offsets[1:-1]), space)
     z.dropped[:] = dropped
     return z

@@ -114,7 +114,8 @@ def simulate(
     from gradedsparse import data
 
     make_file(data.directory() / f"{name}.npz", parameters, replicas, seed, truncate, workers)
-    changed = {field.replace("_", "-"): value for field, value in parameters.model_dump(exclude_defaults=True).items()}
+    chosen = {"rule": rule, "eta": eta} | parameters.model_dump(exclude_defaults=True)
+    changed = {field.replace("_", "-"): value for field, value in chosen.items()}
     options = {"name": name, "replicas": replicas, "seed": seed, **changed}
     if truncate:
         options["truncate"] = truncate

@@ -185,7 +185,10 @@ def describe_space(space: Space) -> dict:
 
 
 def space_described(description: dict) -> Space:
-    """The value space that `describe_space` wrote down."""
-    if description["name"] == "circle":
-        return Circle()
-    return Ball(description["dimension"], description["radius"])
+    """The value space that `describe_space` wrote down. Raises GradedSparseError when it describes none."""
+    match description:
+        case {"name": "circle"}:
+            return Circle()
+        case {"name": "ball", "dimension": dimension, "radius": float() | int() as radius}:
+            return Ball(dimension, radius)
+    raise GradedSparseError(f"{description!r} describes no value space")

@@ -20,7 +20,7 @@ from typing import Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from gradedsparse import _flock_kernel as kernel
 from gradedsparse._arguments import require_integer, thread_count
@@ -99,11 +99,11 @@ class Flock:
 
     @property
     def order(self) -> np.ndarray:
-        """(t,) the global polarization, |mean of e^{i theta}| over all particles, in [0, 1]."""
+        """(t,) the global polarization, the length of the mean of e^{i theta} over all particles, in [0, 1]."""
         return np.abs(np.exp(1j * self.headings).mean(axis=1))
 
     def state(self, particle: int = 0, moment: int = -1) -> WeightedMultisets:
-        """The state seen from one particle: weights s(|r_particle - r_j|), values theta_j, itself included."""
+        """The state seen from one particle: weights s(distance to j), values theta_j, itself included."""
         return WeightedMultisets.from_lists(*zip(self._seen(particle, moment), strict=True), space=Circle())
 
     def _seen(self, particle: int, moment: int) -> tuple[np.ndarray, np.ndarray]:
@@ -156,7 +156,7 @@ def simulate(
 
 
 def polarization(z: WeightedMultisets) -> np.ndarray:
-    """The local polarization of every state, |sum mu_i e^{i theta_i}|, as (n,) float64 in [0, 1]; states on the
+    """The local polarization of every state, ``|sum mu_i e^{i theta_i}|``, as (n,) float64 in [0, 1]; states on the
     circle."""
     return np.linalg.norm(mean_vector(z), axis=1)
 

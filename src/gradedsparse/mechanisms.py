@@ -1,6 +1,6 @@
 """Common aggregations as mechanisms, each with its reading and its constant (theory, section 2).
 
-Outputs are in units of kappa, so that a mechanism of constant L satisfies |f(z) - f(z')| <= L d(z, z') / kappa.
+Outputs are in units of kappa, so that a mechanism of constant L satisfies ``|f(z) - f(z')| <= L d(z, z') / kappa``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Mechanism:
         return self.evaluate(z)
 
     def ratios(self, A: WeightedMultisets, B: WeightedMultisets) -> np.ndarray:
-        """|f(A_i) - f(B_i)| / d(A_i, B_i) for paired states, (n,); 0 where the two states are at distance 0.
+        """``|f(A_i) - f(B_i)| / d(A_i, B_i)`` for paired states, (n,); 0 where the two states are at distance 0.
 
         Never above ``constant``, up to rounding. Raises GradedSparseError for unequal numbers of states.
         """
@@ -49,7 +49,7 @@ def weighted_mean() -> Mechanism:
 
 
 def top_weight() -> Mechanism:
-    """R mu_max = (kappa / 2) mu_max; conservative, constant 1/2: |mu_max - mu'_max| is at most the total variation."""
+    """R mu_max = (kappa / 2) mu_max; conservative, constant 1/2: mu_max changes by at most the total variation."""
     return Mechanism("top weight", "conservative", 0.5, lambda z: z.tops / z.totals / 2)
 
 

@@ -1,6 +1,6 @@
 """The metric that the axioms force: atom cost, overlap, distance, matching (theory, section 1).
 
-The atom cost is c((a, x), (b, y)) = min(a, b) rho(x, y) + (kappa / 2) |a - b|, the distance of two states the least
+The atom cost is ``c((a, x), (b, y)) = min(a, b) rho(x, y) + (kappa / 2) |a - b|``, the distance of two states the least
 total cost of a matching of their atoms, atoms left over matched to atoms of weight 0. All results are in units of
 kappa.
 """
@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from gradedsparse import _distance_kernel as kernel
 from gradedsparse._arguments import thread_count
@@ -25,8 +25,8 @@ ROWS_PER_TASK = 16
 
 
 def atom_cost(a, x, b, y, space: Space) -> np.ndarray:
-    """min(a, b) rho(x, y) / kappa + |a - b| / 2 for weights a, b and values x, y that broadcast; a metric on the cone
-    over X."""
+    """``min(a, b) rho(x, y) / kappa + |a - b| / 2`` for weights a, b and values x, y that broadcast; a metric on the
+    cone over X."""
     return np.minimum(a, b) * space.ground(x, y) + np.abs(np.subtract(a, b)) / 2
 
 

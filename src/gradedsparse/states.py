@@ -28,8 +28,8 @@ class Circle:
     Any finite angle is accepted; angles that differ by a multiple of 2 pi are the same value.
     """
 
-    kappa: float = field(default=float(np.pi), init=False)
-    dimension: int = field(default=1, init=False)
+    kappa: float = field(default=float(np.pi), init=False, repr=False)
+    dimension: int = field(default=1, init=False, repr=False)
     kind: int = field(default=CIRCLE_KIND, init=False, repr=False)
 
     def coordinates(self, values: np.ndarray) -> np.ndarray:
@@ -173,15 +173,19 @@ class WeightedMultisets:
         """States from a long table with one row an atom: a mapping of columns, a pandas or a pyarrow table.
 
         Rows of equal ``state`` form one state; states keep the order of their first row. ``value`` names one column,
-        or p columns in ``Ball(p, radius)``. Raises GradedSparseError for a column that is not there, and as
-        `from_lists`.
+        or p columns in ``Ball(p, radius)``. Raises GradedSparseError for a column that is not there, columns of unequal
+        length, a row without its state, and as `from_lists`.
         """
         value_columns = [value] if isinstance(value, str) else list(value)
         if len(value_columns) != space.dimension:
             raise GradedSparseError(f"this space needs {space.dimension} value column(s), not {len(value_columns)}")
-        labels = np.asarray(_column(table, state))
-        weights = _as_floats(_column(table, weight), f"column {weight!r}")
-        columns = [_as_floats(_column(table, name), f"column {name!r}") for name in value_columns]
+        labels = _labels(table, state)
+        weights, *columns = (_as_floats(_column(table, name), f"column {name!r}") for name in (weight, *value_columns))
+        for name, column in zip((weight, *value_columns), (weights, *columns), strict=True):
+            if column.shape != labels.shape:
+                raise GradedSparseError(
+                    f"column {name!r} has shape {column.shape}, but column {state!r} names {len(labels)} atoms"
+                )
         values = columns[0] if space.dimension == 1 else np.column_stack(columns)
         _, first_row, group = np.unique(labels, return_index=True, return_inverse=True)
         by_first_row = np.argsort(first_row)
@@ -214,7 +218,7 @@ class WeightedMultisets:
         refuse(np.isnan(weights), "weight is not a number")
         refuse(np.isinf(weights), "weight is infinite")
         refuse(weights < 0, "weight is negative")
-        refuse(~np.isfinite(values).reshape(len(weights), -1).all(axis=1), "value is not finite")
+        refuse(~np.isfinite(values).reshape(len(weights), space.dimension).all(axis=1), "value is not finite")
         refuse(space.outside(values), f"value lies outside the space {space}")
         keep = weights > 0
         totals = np.bincount(owner, weights, minlength=n)
@@ -298,9 +302,8 @@ class WeightedMultisets:
     def truncate(self, share: float) -> WeightedMultisets:
         """Drop the lightest atoms of every state, at most ``share`` of its total weight (0 <= share < 1).
 
-        The distance then leaves the dropped weight unmatched, so it can only grow: d <= d_trunc <= d + kappa min(T,
-        T') with T, T' the dropped shares (theory, "Truncation is one-sided"). Raises GradedSparseError when the share
-        is out of range.
+        The distance then leaves the dropped weight unmatched, so it can only grow: d <= d_trunc <= d + kappa (T + T')
+        with T, T' the dropped shares of the two states. Raises GradedSparseError when the share is out of range.
         """
         if not 0 <= share < 1:
             raise GradedSparseError(f"the dropped share must be at least 0 and below 1, not {share}")
@@ -358,3 +361,14 @@ def _column(table, name: str):
     except (KeyError, IndexError):
         columns = getattr(table, "column_names", None) or list(getattr(table, "columns", table))
         raise GradedSparseError(f"no column {name!r} in the table; it has {', '.join(map(str, columns))}") from None
+
+
+def _labels(table, name: str) -> np.ndarray:
+    """The column that says which state each row belongs to, (atoms,), every row with a label."""
+    labels = np.asarray(_column(table, name))
+    if labels.ndim != 1:
+        raise GradedSparseError(f"column {name!r} must be one label a row, not of shape {labels.shape}")
+    for row, label in enumerate(labels.tolist() if labels.dtype.kind in "fO" else ()):
+        if label is None or label != label:
+            raise GradedSparseError(f"column {name!r}: row {row} does not say which state it belongs to")
+    return labels.astype(str) if labels.dtype.kind == "O" else labels

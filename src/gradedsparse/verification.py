@@ -31,7 +31,8 @@ def verify_matching(
     u, v = potentials
     if u.shape != (len(A),) or v.shape != (len(B),):
         raise GradedSparseError(f"potentials of shapes {u.shape} and {v.shape} for {len(A)} and {len(B)} states")
-    if pairs.shape != (len(mass), 2) or pairs.min() < 0 or np.any(pairs.max(axis=0) >= (len(A), len(B))):
+    named = pairs.shape == (len(mass), 2) and len(pairs) > 0 and np.issubdtype(pairs.dtype, np.integer)
+    if not named or pairs.min() < 0 or np.any(pairs.max(axis=0) >= (len(A), len(B))):
         raise GradedSparseError("the pairs do not name states of the two halves")
     if not (np.all(mass >= 0) and all(map(_all_finite, (mass, u, v)))):
         raise GradedSparseError("masses must be non-negative and finite, potentials finite")
@@ -41,13 +42,14 @@ def verify_matching(
             i = int(np.argmax(wrong))
             raise GradedSparseError(f"state {i} of half {name} carries mass {received[i]:.6g}, not 1/{size}")
     cost = distance_matrix(A, B, threads=threads)
-    if abs(mass @ cost[pairs[:, 0], pairs[:, 1]] - value) > TOLERANCE:
-        raise GradedSparseError(f"the matching costs {mass @ cost[pairs[:, 0], pairs[:, 1]]:.9f}, not {value:.9f}")
+    total = mass @ cost[pairs[:, 0], pairs[:, 1]]
+    if not abs(total - value) <= TOLERANCE:
+        raise GradedSparseError(f"the matching costs {total:.9f}, not {value:.9f}")
     slack = cost - u[:, None] - v
     if slack.min() < -TOLERANCE:
         i, j = np.unravel_index(int(slack.argmin()), slack.shape)
         raise GradedSparseError(f"the potentials exceed the distance of A {i} and B {j} by {-slack[i, j]:.3g}")
-    if abs(u.mean() + v.mean() - lower) > TOLERANCE:
+    if not abs(u.mean() + v.mean() - lower) <= TOLERANCE:
         raise GradedSparseError(f"the potentials are worth {u.mean() + v.mean():.9f}, not {lower:.9f}")
 
 
