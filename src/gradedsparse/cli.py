@@ -145,8 +145,11 @@ def certify(
     import json
 
     from gradedsparse import certificate, certificate_file
+    from gradedsparse._arguments import require_writable_path
     from gradedsparse.tables import read_table, space_named
 
+    if save is not None:
+        require_writable_path(save)
     columns = value or ["value"]
     where = space_named(space, kappa, len(columns))
     A = read_table(states, where, state, weight, columns)

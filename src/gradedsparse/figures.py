@@ -62,6 +62,7 @@ def draw_matching(
         start, end = _points(z.values[i], outer), _points(other.values[j], inner)
         shared = min(z.shares[i], other.shares[j])
         axes.plot(*zip(start, end, strict=True), color=BLACK, lw=1 + 8 * shared, alpha=0.6, zorder=0)
+    axes.add_patch(plt.Circle((0, 0), inner, fill=False, color="0.85", lw=0.8, zorder=-1))
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0.02), ncols=2, markerscale=0.5)
 
 

@@ -23,11 +23,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from tqdm import tqdm
 
 from gradedsparse import _flock_kernel as kernel
-from gradedsparse._arguments import require_integer, thread_count
+from gradedsparse._arguments import require_integer, require_writable_path, thread_count
 from gradedsparse.data import read_states, write_states
 from gradedsparse.errors import GradedSparseError
 from gradedsparse.mechanisms import mean_vector
-from gradedsparse.states import Circle, WeightedMultisets, concatenate
+from gradedsparse.states import Circle, WeightedMultisets, concatenate, require_share
 
 NOISE_BLOCK = 100  # steps of noise drawn at a time; the draws do not depend on it
 SHARD = 25  # replicas saved together
@@ -205,13 +205,14 @@ def sample_states(
     """
     require_integer("the number of replicas", replicas, 1)
     require_integer("the seed", seed, 0)
+    threads = thread_count(workers)
     folder = _open_folder(Path(save), parameters, seed) if save is not None else None
     shards = [range(first, min(first + SHARD, replicas)) for first in range(0, replicas, SHARD)]
     parts = {shard: read_states(path) for shard in shards if folder and (path := _shard_path(folder, shard)).exists()}
     missing = [shard for shard in shards if shard not in parts]
     done = sum(map(len, parts))
     with (
-        ThreadPoolExecutor(thread_count(workers)) as pool,
+        ThreadPoolExecutor(threads) as pool,
         tqdm(total=replicas, initial=done, unit="replica", disable=not progress) as bar,
     ):
         try:
@@ -246,8 +247,8 @@ def make_file(
     path = Path(path)
     if path.suffix != ".npz":
         raise GradedSparseError(f"{path}: the file of states must end in .npz")
-    if not path.parent.is_dir():
-        raise GradedSparseError(f"{path}: there is no folder {path.parent}")
+    require_writable_path(path)
+    require_share(truncate)
     folder = path.with_name(path.name + ".replicas")
     states = sample_states(parameters, replicas, seed, workers, save=folder)
     made_by = {
@@ -273,9 +274,9 @@ def _shard_path(folder: Path, shard: range) -> Path:
 def _open_folder(folder: Path, parameters: Parameters, seed: int) -> Path:
     """Make the folder for this run, or check that it holds replicas of the same one."""
     label = folder / "run.json"
-    run = {"parameters": parameters.model_dump(), "seed": seed}
+    run = json.dumps({"parameters": parameters.model_dump(), "seed": seed}, indent=1)
     if label.exists():
-        if json.loads(label.read_text()) != run:
+        if label.read_text() != run:
             raise GradedSparseError(
                 f"{folder} holds replicas of another flock or seed ({label}); choose another folder"
             )
@@ -283,7 +284,7 @@ def _open_folder(folder: Path, parameters: Parameters, seed: int) -> Path:
         raise GradedSparseError(f"{folder} is not empty and holds no replicas; choose another folder")
     else:
         folder.mkdir(parents=True, exist_ok=True)
-        label.write_text(json.dumps(run, indent=1))
+        label.write_text(run)
     return folder
 
 

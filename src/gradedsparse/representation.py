@@ -7,6 +7,7 @@ kappa.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
@@ -38,7 +39,8 @@ def distance(z: WeightedMultisets, other: WeightedMultisets, reading: Reading = 
     differ. Theorem 1.
     """
     _require_single(z, other)
-    return float(distance_matrix(z, other, reading, threads=1)[0, 0])
+    _row_filler(z, other, reading, False, out := np.zeros((1, 1)))(0)
+    return float(out[0, 0])
 
 
 def distance_matrix(
@@ -56,28 +58,36 @@ def distance_matrix(
     symmetric = B is None
     B = A if symmetric else B
     require_same_space(A, B)
-    weights_a, left_a = _weights(A, reading)
-    weights_b, left_b = _weights(B, reading)
-    out = np.zeros((len(A), len(B)))
-
-    def rows(first: int) -> int:
-        last = min(first + ROWS_PER_TASK, len(A))
-        kernel.distance_rows(
-            A.space.kind, A.offsets, weights_a, A.coordinates, left_a, B.offsets, weights_b, B.coordinates, left_b,
-            first, last, symmetric, out,
-        )  # fmt: skip
-        return last - first
-
+    fill_rows = _row_filler(A, B, reading, symmetric, out := np.zeros((len(A), len(B))))
     with (
         ThreadPoolExecutor(thread_count(threads)) as pool,
         tqdm(total=len(A), unit="row", disable=not progress) as bar,
     ):
-        for done in pool.map(rows, range(0, len(A), ROWS_PER_TASK)):
+        for done in pool.map(fill_rows, range(0, len(A), ROWS_PER_TASK)):
             bar.update(done)
     if symmetric:
         out += out.T
-        np.fill_diagonal(out, left_a)
+        np.fill_diagonal(out, _weights(A, reading)[1])
     return out
+
+
+def _row_filler(
+    A: WeightedMultisets, B: WeightedMultisets, reading: Reading, symmetric: bool, out: np.ndarray
+) -> Callable[[int], int]:
+    """A function that fills up to ROWS_PER_TASK rows of ``out`` from a given one and returns how many."""
+    weights_a, left_a = _weights(A, reading)
+    weights_b, left_b = _weights(B, reading)
+    coordinates_a, coordinates_b = A.coordinates, B.coordinates
+
+    def fill_rows(first: int) -> int:
+        last = min(first + ROWS_PER_TASK, len(A))
+        kernel.distance_rows(
+            A.space.kind, A.offsets, weights_a, coordinates_a, left_a, B.offsets, weights_b, coordinates_b, left_b,
+            first, last, symmetric, out,
+        )  # fmt: skip
+        return last - first
+
+    return fill_rows
 
 
 def matching(

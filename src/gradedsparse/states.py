@@ -305,8 +305,7 @@ class WeightedMultisets:
         The distance then leaves the dropped weight unmatched, so it can only grow: d <= d_trunc <= d + kappa (T + T')
         with T, T' the dropped shares of the two states. Raises GradedSparseError when the share is out of range.
         """
-        if not 0 <= share < 1:
-            raise GradedSparseError(f"the dropped share must be at least 0 and below 1, not {share}")
+        require_share(share)
         order = np.lexsort((-self.weights, self.owner))
         from_here = np.cumsum(self.weights[order][::-1])[::-1]
         after_state = np.append(from_here, 0.0)[self.offsets[1:]]
@@ -342,6 +341,12 @@ def require_same_space(first: WeightedMultisets, *others: WeightedMultisets) -> 
     for other in others:
         if other.space != first.space:
             raise GradedSparseError(f"the states live in different spaces: {first.space} and {other.space}")
+
+
+def require_share(share: float) -> None:
+    """Raise GradedSparseError unless ``share`` may be dropped by a truncation: at least 0 and below 1."""
+    if not 0 <= share < 1:
+        raise GradedSparseError(f"the dropped share must be at least 0 and below 1, not {share}")
 
 
 def _offsets(sizes: np.ndarray) -> np.ndarray:
