@@ -27,9 +27,16 @@ CUTOFFS = (1, 2, 4, 8, 16, 64)
 class Certificate:
     """A certificate for half A, every term in units of kappa.
 
-    w1 : the transport distance of the halves, from above; lower : the same from below
-    concentration : sqrt(ln(1 / delta) / (2 m)), m the states in half B
-    matching : the optimal matching behind w1
+    Attributes
+    ----------
+    w1
+        the transport distance of the halves, from above
+    lower
+        the same from below
+    concentration
+        sqrt(ln(1 / delta) / (2 m)), m the states in half B
+    matching
+        the optimal matching behind w1
     """
 
     w1: float
@@ -65,8 +72,14 @@ class Certificate:
 class CellCertificate:
     """The cell certificate: a bound on W1 from a partition of the states, in units of kappa.
 
-    bound : ``sum_c min(a_c, b_c) diam_c + sum_c |a_c - b_c| / 2``, at least W1
-    resolution, shells, cutoff : the partition that gave the least bound; cells : how many of its cells are occupied
+    Attributes
+    ----------
+    bound
+        ``sum_c min(a_c, b_c) diam_c + sum_c |a_c - b_c| / 2``, at least W1
+    resolution, shells, cutoff
+        the partition that gave the least bound
+    cells
+        how many of its cells are occupied
     """
 
     bound: float

@@ -65,7 +65,14 @@ def manifest() -> dict[str, dict]:
     path = directory() / "manifest.yaml"
     if not path.is_file():
         raise GradedSparseError(f"{path} is missing: set GRADEDSPARSE_DATA to the project's data folder")
-    return yaml.safe_load(path.read_text()) or {}
+    try:
+        entries = yaml.safe_load(path.read_text()) or {}
+        whole = all({"file", "sha256", "command"} <= entry.keys() for entry in entries.values())
+    except (yaml.YAMLError, AttributeError):
+        whole = False
+    if not whole:
+        raise GradedSparseError(f"{path} is damaged: every data set needs its file, sha256 and command")
+    return entries
 
 
 def register(name: str, command: str) -> dict:
@@ -83,7 +90,7 @@ def register(name: str, command: str) -> dict:
         "made_by": provenance(path),
     }
     target = directory() / "manifest.yaml"
-    entries = (yaml.safe_load(target.read_text()) or {}) if target.is_file() else {}
+    entries = manifest() if target.is_file() else {}
     entries[name] = entry
     part = target.with_suffix(".part")
     part.write_text(yaml.safe_dump(dict(sorted(entries.items())), sort_keys=False, width=120))
@@ -122,11 +129,14 @@ def read_states(path: str | os.PathLike) -> WeightedMultisets:
     sizes = arrays["sizes"].astype(np.int64)
     values = arrays["values"].astype(np.float64)
     weights = arrays["weights"].astype(np.float64) if "weights" in arrays else np.ones(len(values))
-    dropped = arrays["dropped"].astype(np.float64) if "dropped" in arrays else None
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    if not len(values) == len(weights) == offsets[-1]:
-        raise GradedSparseError(f"{path} is damaged: {offsets[-1]} atoms announced, {len(values)} found")
-    return WeightedMultisets(offsets, weights, values, space_described(json.loads(str(arrays["space"]))), dropped)
+    dropped = arrays["dropped"].astype(np.float64) if "dropped" in arrays else np.zeros(len(sizes))
+    if np.any(sizes < 1) or not len(values) == len(weights) == sizes.sum() or len(dropped) != len(sizes):
+        raise GradedSparseError(f"{path} is damaged: {sizes.sum()} atoms announced, {len(values)} found")
+    try:
+        space = space_described(json.loads(str(arrays["space"])))
+    except ValueError as error:
+        raise GradedSparseError(f"{path} is damaged: its space cannot be read ({error})") from None
+    return WeightedMultisets(np.concatenate([[0], np.cumsum(sizes)]), weights, values, space, dropped)
 
 
 def provenance(path: str | os.PathLike) -> dict:

@@ -39,14 +39,22 @@ class Parameters(BaseModel):
     """One flock: rule and its length, noise, size, speed, burn-in. Lengths are in the units of the ball's default
     radius.
 
-    rule : ``ball``, s(r) = 1 for r <= ``r``; or ``gaussian``, s(r) = exp(-r^2 / (2 h^2)), cut off at `cutoff`
-    eta : width of the uniform noise on a heading, radians, in [0, 2 pi]
-    n_particles, box : number of particles and side of the periodic box
-    speed : distance covered in one step
-    burn_in : steps from the uniform start to the state that is kept
-    dropped : share of the Gaussian's total weight (at uniform density) that its cutoff leaves out
-
     Raises GradedSparseError, one line, for an unknown name, a value out of range, or a cutoff above half the box.
+
+    Attributes
+    ----------
+    rule
+        ``ball``, s(r) = 1 for r <= ``r``; or ``gaussian``, s(r) = exp(-r^2 / (2 h^2)), cut off at `cutoff`
+    eta
+        width of the uniform noise on a heading, radians, in [0, 2 pi]
+    n_particles, box
+        number of particles and side of the periodic box
+    speed
+        distance covered in one step
+    burn_in
+        steps from the uniform start to the state that is kept
+    dropped
+        share of the Gaussian's total weight (at uniform density) that its cutoff leaves out
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -24,11 +24,20 @@ ITERATIONS = 10**9
 class Matching:
     """An optimal transport plan between the empirical laws of A and B, in units of kappa.
 
-    pairs : (k, 2) int64, state of A and state of B; a perfect matching when the halves are equal
-    mass : (k,) float64, the mass that each pair carries; all 1/n for halves of n states
-    value : the plan's cost, from above W1; lower : the dual potentials' value, from below W1
-    potentials : (u, v), shapes (len(A),) and (len(B),), with u_i + v_j <= d(A_i, B_j) for every pair
-    evaluated : how many distances were computed
+    Attributes
+    ----------
+    pairs
+        (k, 2) int64, state of A and state of B; a perfect matching when the halves are equal
+    mass
+        (k,) float64, the mass that each pair carries; all 1/n for halves of n states
+    value
+        the plan's cost, from above W1
+    lower
+        the dual potentials' value, from below W1
+    potentials
+        (u, v), shapes (len(A),) and (len(B),), with u_i + v_j <= d(A_i, B_j) for every pair
+    evaluated
+        how many distances were computed
     """
 
     pairs: np.ndarray

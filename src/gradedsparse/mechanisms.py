@@ -19,8 +19,14 @@ from gradedsparse.states import Circle, WeightedMultisets
 class Mechanism:
     """A function of a state with its class and constant.
 
-    evaluate : states z -> (len(z),) or (len(z), q) outputs in units of kappa
-    reading : the class, ``conservative`` or ``accumulative``; constant : a Lipschitz constant for d of that reading
+    Attributes
+    ----------
+    evaluate
+        states z -> (len(z),) or (len(z), q) outputs in units of kappa
+    reading
+        the class, ``conservative`` or ``accumulative``
+    constant
+        a Lipschitz constant for d of that reading
     """
 
     name: str

@@ -89,16 +89,21 @@ Space = Circle | Ball
 class WeightedMultisets:
     """A sequence of states over one value space, as ragged arrays.
 
-    Attributes
-    ----------
-    offsets : (n + 1,) int64; the atoms of state i are ``offsets[i]:offsets[i + 1]``
-    weights : (atoms,) float64, positive, in any unit
-    values : (atoms,) float64, or (atoms, p) in a ball of dimension p > 1; in the units of the space
-    dropped : (n,) float64, the weight of each state that a truncation left out, in the unit of its weights
-    space : the value space
-
     Build one with `from_lists`, `from_padded` or `from_table`; they check the data. ``z[3]`` is the state 3 as a
     sequence of length one, ``z[:100]``, ``z[mask]`` and ``z[index_array]`` are the states chosen.
+
+    Attributes
+    ----------
+    offsets
+        (n + 1,) int64; the atoms of state i are ``offsets[i]:offsets[i + 1]``
+    weights
+        (atoms,) float64, positive, in any unit
+    values
+        (atoms,) float64, or (atoms, p) in a ball of dimension p > 1; in the units of the space
+    space
+        the value space
+    dropped
+        (n,) float64, the weight of each state that a truncation left out, in the unit of its weights
     """
 
     def __init__(self, offsets, weights, values, space: Space, dropped=None):
