@@ -68,10 +68,26 @@ def test_simulate_with_truncation_keeps_the_dropped_weight(tmp_path):
     np.testing.assert_allclose(cut.totals, whole.totals, rtol=1e-6)
 
 
-def test_simulate_by_name_makes_a_data_set_and_its_recipe(data_folder):
-    result = run("simulate", **{"name": "tiny", "replicas": 4, "seed": 3, "eta": 2.0} | SMALL)
+RULE_OPTIONS = {
+    "ball": {"r": 0.8},
+    "bump": {"r-b": 1.2, "form": "cubed"},
+    "gaussian": {"h": 0.4, "dropped": 1e-3},
+    "cauchy": {"h": 0.5, "a": 2.5, "dropped": 0.02, "truncate": 0.01, "per-replica": 3},
+}
+
+
+@pytest.mark.parametrize("rule", RULE_OPTIONS)
+def test_simulate_by_name_makes_a_data_set_and_its_recipe(rule, data_folder):
+    options = {"name": "tiny", "replicas": 4, "seed": 3, "eta": 2.0, "rule": rule} | RULE_OPTIONS[rule]
+    result = run("simulate", **options | SMALL)
     assert result.exit_code == 0
-    assert "data set tiny: 4 states" in result.stdout
+    states = 12 if "per-replica" in options else 4
+    assert f"data set tiny: {states} states" in result.stdout
+    made_by = manifest()["tiny"]["made_by"]
+    recorded = {"replicas": 4, "seed": 3} | made_by["parameters"] | {"per-replica": made_by["per_replica"]}
+    recorded |= {"truncate": made_by["truncate"]}
+    for option, value in options.items():
+        assert option == "name" or recorded[option.replace("r-b", "r_b")] == value
     first, recipe = load("tiny"), manifest()["tiny"]["command"]
     (data_folder / "tiny.npz").unlink()
     assert CliRunner().invoke(app, recipe.split()[1:]).exit_code == 0
@@ -83,11 +99,17 @@ def test_simulate_by_name_makes_a_data_set_and_its_recipe(data_folder):
     [
         ({"replicas": 0}, "the number of replicas must be an integer of at least 1, not 0"),
         ({"seed": -1}, "the seed must be an integer of at least 0, not -1"),
+        ({"seed": 1.5}, "Invalid value for '--seed': Input should be a valid integer"),
+        ({"replicas": "many"}, "Invalid value for '--replicas': Input should be a valid integer"),
+        ({"per-replica": 61}, "61 states from a replica need as many particles"),
+        ({"scheduler": "nowhere://x"}, "no Dask scheduler answers at nowhere://x"),
         ({"workers": 0}, "the number of threads must be an integer of at least 1, not 0"),
         ({"rule": "cone"}, "flock parameters: rule = 'cone'"),
         ({"eta": -1.0}, "flock parameters: eta = -1.0"),
         ({"eta": "nan"}, "flock parameters: eta = nan"),
         ({"r": 4.0}, "the cutoff 4 is larger than half the box, 3"),
+        ({"rule": "cauchy"}, "the cutoff 8.955 is larger than half the box, 3"),
+        ({"h": 0.2}, "h does not apply to the ball rule"),
         ({"n-particles": 0}, "flock parameters: n_particles = 0"),
         ({"truncate": 1.5}, "the dropped share must be at least 0 and below 1, not 1.5"),
         ({"name": "both"}, "give either --out FILE or --name DATA_SET"),
@@ -117,6 +139,40 @@ def test_simulate_refuses_to_mix_two_flocks(tmp_path, monkeypatch):
 
 def interrupt(*args):
     raise KeyboardInterrupt
+
+
+def test_simulate_extends_a_file_of_the_same_flock(tmp_path, monkeypatch):
+    options = {"rule": "gaussian", "h": 0.4, "truncate": 0.01}
+    simulate(tmp_path / "whole.npz", replicas=60, **options)
+    simulate(tmp_path / "z.npz", replicas=30, **options)
+    run_one, simulated = flock._sample_one, []
+    monkeypatch.setattr(flock, "_sample_one", lambda *task: simulated.append(task[2]) or run_one(*task))
+    assert simulate(tmp_path / "z.npz", replicas=60, **options).exit_code == 0
+    assert sorted(simulated) == list(range(25, 60))
+    assert same_states(read_states(tmp_path / "z.npz"), read_states(tmp_path / "whole.npz"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"eta": 2.0}, "holds states of another flock, seed or truncation"),
+        ({"seed": 8}, "holds states of another flock, seed or truncation"),
+        ({"truncate": 0.5}, "holds states of another flock, seed or truncation"),
+        ({"per-replica": 2}, "holds states of another flock, seed or truncation"),
+        ({"replicas": 29}, "holds 30 replicas already, more than 29"),
+    ],
+)
+def test_simulate_leaves_another_file_as_it_is(options, message, tmp_path):
+    simulate(tmp_path / "z.npz")
+    before = (tmp_path / "z.npz").read_bytes()
+    assert_refused(simulate(tmp_path / "z.npz", **options), message)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"z.npz": before}
+
+
+def test_simulate_does_not_write_over_a_file_of_something_else(tmp_path):
+    (tmp_path / "z.npz").write_text("do not lose")
+    assert_refused(simulate(tmp_path / "z.npz"), "is damaged, or not a state file")
+    assert (tmp_path / "z.npz").read_text() == "do not lose"
 
 
 def test_a_killed_simulation_resumes_to_the_same_file(tmp_path):

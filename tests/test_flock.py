@@ -1,15 +1,24 @@
 """The flock: its compiled step against the formula, its determinism, resuming, and what it refuses."""
 
+import hashlib
+import importlib.util
 import itertools
 import json
 import math
+import os
+import signal
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from builders import same_states
+from scipy.integrate import quad
 
 from gradedsparse import GradedSparseError, flock, load
 from gradedsparse.flock import Parameters, advance, advance_reference, sample_states, simulate
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 STEP_TOLERANCE = 1e-5
 
@@ -22,17 +31,30 @@ FLOCKS = {
     "ball of many neighbours": {"rule": "ball", "r": 2.5, "box": 5.0, "n_particles": 700},
     "gaussian": {"rule": "gaussian", "h": 0.4, "box": 9.0, "n_particles": 160},
     "gaussian that sees half the box": {"rule": "gaussian", "h": 0.5, "box": 4.3, "n_particles": 50},
+    "gaussian that is not cut": {"rule": "gaussian", "h": 0.7, "box": 9.0, "n_particles": 160, "dropped": 0.0},
+    "gaussian of many neighbours": {"rule": "gaussian", "h": 0.5, "box": 7.0, "n_particles": 700},
+    "cauchy": {"rule": "cauchy", "dropped": 1e-2, "box": 9.0, "n_particles": 160},
+    "cauchy of many neighbours": {"rule": "cauchy", "box": 18.0, "n_particles": 400},
+    "cauchy that is not cut": {"rule": "cauchy", "box": 9.0, "n_particles": 160, "dropped": 0.0},
+    "cauchy of another power": {"rule": "cauchy", "a": 2.2, "dropped": 3e-2, "box": 9.0, "n_particles": 160},
+    "bump": {"rule": "bump", "box": 9.0, "n_particles": 160},
+    "linear bump": {"rule": "bump", "form": "linear", "box": 9.0, "n_particles": 160},
+    "cubed bump": {"rule": "bump", "form": "cubed", "box": 9.0, "n_particles": 160},
+    "exponential bump": {"rule": "bump", "form": "exponential", "box": 9.0, "n_particles": 160},
     "one particle": {"rule": "ball", "r": 1.0, "box": 2.0, "n_particles": 1},
 }
 
 
 def random_flock(parameters, rng):
+    """Positions, headings and noise that single precision holds exactly. The headings are spread about one direction:
+    where they cancel, any rounding is magnified."""
     n = parameters.n_particles
-    return (
+    drawn = (
         rng.random((n, 2)) * parameters.box,
-        rng.uniform(-np.pi, np.pi, n),
+        rng.normal(0, 1, n),
         rng.uniform(-0.5, 0.5, n) * parameters.eta,
     )
+    return (array.astype(np.float32).astype(float) for array in drawn)
 
 
 def compiled_step(parameters, positions, headings, noise):
@@ -139,19 +161,167 @@ def test_a_gaussian_state_weighs_by_distance_itself_most():
     assert z.values[0] == frame.headings[-1, 3]
 
 
-def test_the_gaussian_cutoff_leaves_out_the_share_it_names():
-    """At uniform density the weight beyond R is exp(-R^2 / 2h^2) of the whole."""
-    parameters = Parameters(rule="gaussian", h=0.5, dropped=1e-3)
-    assert math.exp(-(parameters.cutoff**2) / (2 * 0.5**2)) == pytest.approx(1e-3)
-    assert parameters.selector(parameters.cutoff * np.array([0, 0.999, 1.001])).tolist() == pytest.approx(
-        [1, 1e-3, 0], rel=0.02
-    )
+SELECTORS = {
+    "gaussian": ({"h": 0.4}, lambda r: math.exp(-(r**2) / (2 * 0.4**2))),
+    "cauchy": ({"h": 0.8, "a": 3}, lambda r: (1 + (r / 0.8) ** 2) ** -3),
+    "cauchy of another power": ({"h": 0.8, "a": 2.5}, lambda r: (1 + (r / 0.8) ** 2) ** -2.5),
+}
 
 
-def test_polarization_and_counts():
+@pytest.mark.parametrize("dropped", [1e-2, 1e-4])
+@pytest.mark.parametrize("name", SELECTORS)
+def test_a_cutoff_leaves_out_the_share_that_it_names(name, dropped):
+    """At uniform density the weight beyond R is a share of the integral of s(r) r dr."""
+    fields, selector = SELECTORS[name]
+    parameters = Parameters(rule=name.split()[0], dropped=dropped, box=100.0, **fields)
+    beyond, whole = (quad(lambda r: selector(r) * r, start, np.inf)[0] for start in (parameters.cutoff, 0))
+    assert beyond / whole == pytest.approx(dropped, rel=1e-3)
+    distance = parameters.cutoff * np.array([0.0, 0.3, 0.999, 1.001])
+    assert parameters.selector(distance).tolist() == pytest.approx([selector(r) for r in distance[:3]] + [0])
+
+
+def test_a_selector_that_is_not_cut_reaches_half_the_box():
+    for rule in ("gaussian", "cauchy"):
+        parameters = Parameters(rule=rule, dropped=0.0, box=12.0)
+        assert parameters.cutoff == 6
+        assert parameters.selector(6.0) > 0
+
+
+def test_the_bumps_fall_from_one_to_zero():
+    at = np.array([0.0, 0.7, 1.4, 1.5])
+    expected = {"linear": 0.75, "squared": 0.75**2, "cubed": 0.75**3, "exponential": math.exp(1 - 1 / 0.75)}
+    for form, halfway in expected.items():
+        assert Parameters(rule="bump", form=form).selector(at) == pytest.approx([1, halfway, 0, 0])
+    assert Parameters(rule="bump") == Parameters(rule="bump", form="squared", r_b=1.4)
+
+
+def test_polarization_counts_and_gate():
     z = simulate(SMALL, seed=2).state()
     assert flock.counts(z).tolist() == [len(z.values) - 1]
-    assert flock.polarization(z)[0] == pytest.approx(abs(np.exp(1j * z.values).mean()))
+    local = abs(np.exp(1j * z.values).mean())
+    assert flock.polarization(z)[0] == pytest.approx(local)
+    assert flock.gate_share(z, local - 0.01) == 1
+    assert flock.gate_share(z, local + 0.01) == 0
+
+
+# The same seed must give the same states on every machine and in every version: the committed data depend on it.
+PINNED = {
+    "ball": "62b42f47ba7947d7",
+    "gaussian": "0b776b5898321c5c",
+    "bump": "0929ced8c35d1fed",
+    "cauchy": "d6116177ed1347e2",
+}
+
+
+@pytest.mark.parametrize("rule", PINNED)
+def test_a_seed_gives_the_same_bits_for_ever(rule):
+    frame = simulate(Parameters(rule=rule, n_particles=800, box=20.0), seed=3, steps=60)
+    assert hashlib.sha256(frame.positions.astype(np.float32).tobytes()).hexdigest()[:16] == PINNED[rule]
+
+
+@pytest.mark.parametrize("rule", PINNED)
+def test_the_size_of_the_cells_changes_nothing(rule, monkeypatch):
+    parameters = Parameters(rule=rule, n_particles=800, box=20.0)
+    frames = []
+    for many in (0, math.inf):
+        monkeypatch.setattr(flock, "MANY", many)
+        frames.append(simulate(parameters, seed=3, steps=20))
+    np.testing.assert_array_equal(frames[0].positions, frames[1].positions)
+    np.testing.assert_array_equal(frames[0].headings, frames[1].headings)
+
+
+# --- the physics, against the plain version in double precision ---------------------------------------
+
+
+@pytest.fixture(scope="module")
+def plain_flock():
+    spec = importlib.util.spec_from_file_location("plain_flock", BENCHMARKS / "plain_flock.py")
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # where numba's cache looks for it
+    spec.loader.exec_module(module)
+    return module
+
+
+def observables(parameters, positions, headings):
+    """Global polarization, and the means over the particles of local polarization and number of neighbours."""
+    gaps = np.array([np.hypot(*periodic_gap(positions, here, parameters.box).T) for here in positions])
+    weights = parameters.selector(gaps)
+    heading = np.exp(1j * headings)
+    return abs(heading.mean()), (abs(weights @ heading) / weights.sum(axis=1)).mean(), (gaps <= 1).sum() / len(gaps)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"eta": eta} for eta in (1.2, 2.4, 3.0, 4.0, 5.0)]
+    + [{"rule": "gaussian"}, {"rule": "bump"}, {"rule": "cauchy", "dropped": 1e-2}],
+    ids=str,
+)
+def test_observables_agree_with_the_plain_version_within_sampling_error(fields, plain_flock):
+    parameters = Parameters(n_particles=200, box=10.0, burn_in=100, **fields)
+    replicas = range(40)
+    ours, plain = [], []
+    for i in replicas:
+        frame = simulate(parameters, seed=5, replica=i)
+        ours.append(observables(parameters, frame.positions[-1], frame.headings[-1]))
+        plain.append(observables(parameters, *plain_flock.simulate(parameters, seed=i, steps=parameters.burn_in)))
+    ours, plain = np.array(ours), np.array(plain)
+    error = np.sqrt((ours.var(axis=0) + plain.var(axis=0)) / len(replicas))
+    assert np.all(np.abs(ours.mean(axis=0) - plain.mean(axis=0)) <= 3.5 * error)
+
+
+@pytest.mark.parametrize("rule", PINNED)
+def test_the_plain_version_agrees_with_the_formula(rule, plain_flock, rng):
+    parameters = Parameters(rule=rule, n_particles=300, box=20.0)
+    positions, headings, _ = random_flock(parameters, rng)
+    moved, turned = plain_flock.advance(parameters, positions, headings, 1, np.random.default_rng(1))
+    noise = (np.random.default_rng(1).random(300) - 0.5) * parameters.eta
+    expected, angles = advance_reference(parameters, positions, headings, noise)
+    np.testing.assert_allclose(np.exp(1j * turned), np.exp(1j * angles), atol=1e-9)
+    assert periodic_gap(moved, expected, parameters.box).max() <= 1e-9
+
+
+# --- several states from a replica --------------------------------------------------------------------
+
+
+def test_far_apart_particles_are_each_any_particle_and_lie_apart(rng):
+    """Whichever of them is particle 0: over all relabellings each particle is chosen equally often."""
+    n, b = 96, 8
+    parameters = Parameters(n_particles=n, box=7.0)
+    positions = rng.random((n, 2)) * 7 * rng.random((n, 1))
+    chosen, nearest = [], []
+    for first in range(n):
+        label = np.roll(np.arange(n), -first)
+        frame = flock.Flock(parameters, np.array([0]), positions[None, label], np.zeros((1, n)))
+        picked = frame.far_apart(b)
+        assert picked[0] == 0
+        chosen.extend(label[picked])
+        gaps = np.array([np.hypot(*periodic_gap(positions[label[picked]], p, 7.0).T) for p in positions[label[picked]]])
+        nearest.append(np.sort(gaps, axis=1)[:, 1].mean())
+    assert np.bincount(chosen, minlength=n).tolist() == [b] * n
+    at_random = [
+        np.sort([np.hypot(*periodic_gap(sample, p, 7.0).T) for p in sample], axis=1)[:, 1].mean()
+        for sample in (positions[rng.choice(n, b, replace=False)] for _ in range(200))
+    ]
+    assert np.mean(nearest) > 1.2 * np.mean(at_random)
+
+
+def test_all_particles_can_be_seen_from_and_no_more():
+    frame = simulate(SMALL, seed=2)
+    assert sorted(frame.far_apart(60)) == list(range(60))
+    for b, message in ((0, "must be an integer of at least 1, not 0"), (61, "need as many particles, not 60")):
+        with pytest.raises(GradedSparseError, match=message):
+            frame.far_apart(b)
+
+
+def test_several_states_a_replica_come_in_the_order_of_the_replicas(tmp_path):
+    z = sample_states(SMALL, 30, seed=7, progress=False, per_replica=4, save=tmp_path)
+    assert len(z) == 120
+    assert same_states(z[::4], sample_states(SMALL, 30, seed=7, progress=False))
+    frame = simulate(SMALL, seed=7, replica=26)
+    expected = frame.states(frame.far_apart(4))
+    np.testing.assert_array_equal(z[104:108].values, expected.values.astype(np.float32))
+    assert same_states(sample_states(SMALL, 30, seed=7, progress=False, per_replica=4, save=tmp_path), z)
+    with pytest.raises(GradedSparseError, match="holds replicas of another flock or seed"):
+        sample_states(SMALL, 30, seed=7, progress=False, per_replica=5, save=tmp_path)
 
 
 # --- sampling: determinism, saving, resuming --------------------------------------------------------
@@ -193,13 +363,14 @@ def test_saving_changes_nothing_and_a_larger_set_extends_a_smaller_one(forty, tm
     assert same_states(sample(10, save=tmp_path / "run"), forty[:10])
 
 
-class InterruptingBar:
-    """A progress bar during which the user presses Ctrl-C at the given replica."""
+class EventfulBar:
+    """A progress bar during which something happens after the given number of replicas."""
 
-    at = 30
+    def __init__(self, at, event):
+        self.at, self.event, self.done = at, event, 0
 
-    def __init__(self, *, initial, **options):
-        self.done = initial
+    def __call__(self, *, initial, **options):
+        return self
 
     def __enter__(self):
         return self
@@ -210,12 +381,17 @@ class InterruptingBar:
     def update(self):
         self.done += 1
         if self.done == self.at:
-            raise KeyboardInterrupt
+            self.event()
+
+
+def press_ctrl_c():
+    raise KeyboardInterrupt
 
 
 def test_an_interrupted_run_resumes_where_it_was(forty, tmp_path, monkeypatch):
     run_one, whole_bar = flock._sample_one, flock.tqdm
-    monkeypatch.setattr(flock, "tqdm", InterruptingBar)
+    monkeypatch.setattr(flock, "tqdm", EventfulBar(30, press_ctrl_c))
+    monkeypatch.setattr(flock, "as_completed", list)  # in the order of the replicas
     with pytest.raises(KeyboardInterrupt):
         sample(40, workers=2, save=tmp_path / "run")
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["000000-000024.npz", "run.json"]
@@ -225,6 +401,36 @@ def test_an_interrupted_run_resumes_where_it_was(forty, tmp_path, monkeypatch):
     monkeypatch.setattr(flock, "_sample_one", lambda *task: simulated.append(task[2]) or run_one(*task))
     assert same_states(sample(40, workers=2, save=tmp_path / "run"), forty)
     assert sorted(simulated) == list(range(25, 40))
+
+
+def test_a_dask_cluster_that_loses_a_worker_gives_the_bits_of_the_serial_run(forty, tmp_path, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        victims = list(client.run(os.getpid).values())
+        assert len(set(victims) - {os.getpid()}) == 2
+        bar = EventfulBar(20, lambda: os.kill(victims[0], signal.SIGKILL))
+        monkeypatch.setattr(flock, "tqdm", bar)
+        assert same_states(sample(40, save=tmp_path / "run", scheduler=cluster.scheduler_address), forty)
+        assert bar.done == 40
+        assert victims[0] not in client.run(os.getpid).values()
+    assert sorted(path.name for path in (tmp_path / "run").glob("*.npz")) == [
+        "000000-000024.npz",
+        "000025-000039.npz",
+    ]
+
+
+def test_a_cluster_without_workers_is_refused(tmp_path, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(flock, "PATIENCE", 0.5)
+    with (
+        distributed.LocalCluster(n_workers=0, dashboard_address=None) as cluster,
+        pytest.raises(GradedSparseError, match="has no workers"),
+    ):
+        sample(3, save=tmp_path / "run", scheduler=cluster.scheduler_address)
+    assert list(tmp_path.iterdir()) == []
 
 
 def contents(folder):
@@ -270,9 +476,15 @@ def test_a_damaged_shard_is_named(tmp_path):
         ({"seed": -1}, "the seed must be an integer of at least 0, not -1"),
         ({"seed": "one"}, "the seed must be an integer of at least 0, not 'one'"),
         ({"workers": 0}, "the number of threads must be an integer of at least 1, not 0"),
+        ({"per_replica": 0}, "the number of states from a replica must be an integer of at least 1, not 0"),
+        ({"per_replica": 61}, "61 states from a replica need as many particles"),
+        ({"scheduler": "tcp://127.0.0.1:9", "workers": 2}, "give either a number of threads or a scheduler"),
+        ({"scheduler": "nowhere://x"}, "no Dask scheduler answers at nowhere://x"),
+        ({"scheduler": "tcp://127.0.0.1:9"}, "no Dask scheduler answers at tcp://127.0.0.1:9"),
     ],
 )
-def test_bad_requests_write_nothing(options, message, tmp_path):
+def test_bad_requests_write_nothing(options, message, tmp_path, monkeypatch):
+    monkeypatch.setattr(flock, "PATIENCE", 0.2)
     request = {"replicas": 2, "seed": 1} | options
     with pytest.raises(GradedSparseError, match=message):
         sample_states(SMALL, save=tmp_path / "run", **request)
@@ -297,18 +509,25 @@ def test_bad_simulations_are_refused(options, message):
     [
         ({"noise": 1.2}, "unknown 'noise'"),
         ({"n_particle": 10}, "unknown 'n_particle'; did you mean 'n_particles'?"),
-        ({"rule": "bal"}, "rule = 'bal': Input should be 'ball' or 'gaussian'"),
+        ({"rule": "bal"}, "rule = 'bal': Input should be 'ball', 'bump', 'gaussian' or 'cauchy'"),
         ({"eta": -0.1}, "eta = -0.1: Input should be greater than or equal to 0"),
         ({"eta": 7.0}, "eta = 7.0: Input should be less than or equal to 6.28"),
         ({"eta": math.nan}, "eta = nan: "),
         ({"r": 0.0}, "r = 0.0: Input should be greater than 0"),
-        ({"h": math.inf}, "h = inf: Input should be a finite number"),
+        ({"rule": "gaussian", "h": math.inf}, "h = inf: Input should be a finite number"),
+        ({"h": 0.3}, "h does not apply to the ball rule"),
+        ({"rule": "gaussian", "r": 1.0}, "r does not apply to the gaussian rule"),
+        ({"rule": "bump", "dropped": 0.1}, "dropped does not apply to the bump rule"),
+        ({"rule": "bump", "form": "square"}, "form = 'square': Input should be 'linear', 'squared', "),
+        ({"rule": "cauchy", "a": 1.0}, "a = 1.0: Input should be greater than 1"),
+        ({"rule": "cauchy", "a": 1.001}, "larger than half the box, 20"),
         ({"box": -1.0}, "box = -1.0: Input should be greater than 0"),
         ({"speed": -0.5}, "speed = -0.5: "),
         ({"n_particles": 0}, "n_particles = 0: Input should be greater than or equal to 1"),
         ({"n_particles": 2.5}, "n_particles = 2.5: "),
         ({"burn_in": -1}, "burn_in = -1: "),
-        ({"dropped": 0.0}, "dropped = 0.0: "),
+        ({"rule": "gaussian", "dropped": -0.1}, "dropped = -0.1: "),
+        ({"rule": "gaussian", "dropped": 1.0}, "dropped = 1.0: "),
         ({"r": 21.0}, "the cutoff 21 is larger than half the box, 20"),
         ({"rule": "gaussian", "h": 5.0}, "the cutoff 21.46 is larger than half the box, 20"),
         ({"speed": 21.0}, "the speed 21 is larger than half the box, 20"),
@@ -321,6 +540,16 @@ def test_bad_parameters_are_one_line(fields, message):
     assert text.startswith("flock parameters: ")
     assert message in text
     assert "\n" not in text
+
+
+def test_a_description_has_the_fields_of_its_rule_and_gives_the_parameters_back():
+    common = {"rule", "eta", "n_particles", "box", "speed", "burn_in"}
+    own = {"ball": {"r"}, "bump": {"r_b", "form"}, "gaussian": {"h", "dropped"}, "cauchy": {"h", "a", "dropped"}}
+    for rule, fields in own.items():
+        parameters = Parameters(rule=rule)
+        assert parameters.described().keys() == common | fields
+        assert Parameters(**json.loads(json.dumps(parameters.described()))) == parameters
+    assert (Parameters(rule="gaussian").h, Parameters(rule="cauchy").h, Parameters(rule="cauchy").a) == (0.5, 0.9, 3)
 
 
 def test_parameters_do_not_change():

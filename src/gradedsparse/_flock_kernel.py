@@ -8,18 +8,17 @@ here is contracted or reassociated: one seed gives the same bits on every machin
 import numpy as np
 from numba import njit
 
-BALL = 0
-GAUSSIAN = 1
+BALL, GAUSSIAN, CAUCHY_CUBED, CAUCHY, BUMP_LINEAR, BUMP_SQUARED, BUMP_CUBED, BUMP_EXPONENTIAL = range(8)
 
 UNIT = 1 << 22  # one unit vector, in integers: as fine as a float32 mantissa
 CHUNK = 1 << 8  # neighbours summed in 32 bits before the sum is widened: UNIT * CHUNK is half of what 32 bits hold
 LANES = 16  # the neighbour list is padded to a multiple of this
 FAR = np.float32(1e9)  # where the padding sits: outside every cutoff
+EDGE = np.float32(0.05)  # where 1 - u is less, the exponential bump is below 1/UNIT
 
 F0 = np.float32(0.0)
 F1 = np.float32(1.0)
 ONE = np.uint64(1)  # unsigned indices spare the test for a negative one
-TWO = np.uint64(2)
 
 
 @njit(inline="always")
@@ -72,34 +71,105 @@ def _sine_cosine(angle):
     return np.float32(2.0) * sine * cosine, F1 - np.float32(2.0) * sine * sine
 
 
-@njit(nogil=True, cache=True)
-def _ball_sum(near_x, near_y, near_c, near_s, x, y, cutoff2):
-    total_c = np.int32(0)
-    total_s = np.int32(0)
-    for j in range(near_x.size):
-        dx = near_x[j] - x
-        dy = near_y[j] - y
-        inside = dx * dx + dy * dy <= cutoff2
-        total_c = np.int32(total_c + (near_c[j] if inside else np.int32(0)))
-        total_s = np.int32(total_s + (near_s[j] if inside else np.int32(0)))
-    return total_c, total_s
+@njit(inline="always")
+def _log(x):
+    """log(x) for 1 <= x: the series of the inverse hyperbolic tangent at the 16th root of x."""
+    root = np.sqrt(np.sqrt(np.sqrt(np.sqrt(x))))
+    t = (root - F1) / (root + F1)
+    q = t * t
+    series = F1 + q * (np.float32(1 / 3) + q * (np.float32(1 / 5) + q * (np.float32(1 / 7) + q * np.float32(1 / 9))))
+    return np.float32(32.0) * t * series
 
 
-@njit(nogil=True, cache=True)
-def _gaussian_sum(near_x, near_y, near_c, near_s, x, y, cutoff2, rate):
+@njit(inline="always")
+def _weight(kind, q, power):
+    """The weight at scaled squared distance q: r^2 / 2h^2 (Gaussian), r^2 / h^2 (Cauchy) or r^2 / r_b^2 (bump)."""
+    if kind == GAUSSIAN:
+        return _exp_minus(q)
+    if kind == CAUCHY_CUBED:
+        base = F1 + q
+        return F1 / (base * base * base)
+    if kind == CAUCHY:
+        return _exp_minus(power * _log(F1 + q))
+    rest = max(F1 - q, F0)
+    if kind == BUMP_LINEAR:
+        return rest
+    if kind == BUMP_SQUARED:
+        return rest * rest
+    if kind == BUMP_CUBED:
+        return rest * rest * rest
+    return _exp_minus(q / rest) if rest > EDGE else F0
+
+
+@njit(inline="always")
+def _sum(kind, near, first, last, x, y, law):
+    """The weighted headings of the neighbours ``first`` to ``last`` - 1, added up in units of 1/UNIT."""
+    near_x, near_y, near_c, near_s = near
+    cutoff2, rate, power = law
     total_c = np.int32(0)
     total_s = np.int32(0)
-    for j in range(near_x.size):
+    for j in range(first, last):
         dx = near_x[j] - x
         dy = near_y[j] - y
         r2 = dx * dx + dy * dy
-        weight = _exp_minus(min(r2, cutoff2) * rate) if r2 <= cutoff2 else F0
-        total_c = np.int32(total_c + np.int32(np.rint(weight * np.float32(near_c[j]))))
-        total_s = np.int32(total_s + np.int32(np.rint(weight * np.float32(near_s[j]))))
+        inside = r2 <= cutoff2
+        if kind == BALL:
+            total_c = np.int32(total_c + (near_c[j] if inside else np.int32(0)))
+            total_s = np.int32(total_s + (near_s[j] if inside else np.int32(0)))
+        else:
+            weight = _weight(kind, min(r2, cutoff2) * rate, power) if inside else F0
+            total_c = np.int32(total_c + np.int32(np.rint(weight * np.float32(near_c[j]))))
+            total_s = np.int32(total_s + np.int32(np.rint(weight * np.float32(near_s[j]))))
     return total_c, total_s
 
 
-@njit(nogil=True, cache=True)
+@njit(inline="always")
+def _turn(kind, flock, cells, near, reach, width, law):
+    """Give every particle the direction of the weighted sum of the headings that it sees."""
+    x, y, c, s = flock
+    row, column, start = cells
+    for i in range(x.size):
+        k = np.uint64(row[i] * width + column[i])
+        first = start[k - ONE] if k > 0 else np.uint64(0)
+        length = start[k + np.uint64(2 * reach)] - first
+        last = first + (length + np.uint64(LANES - 1)) // np.uint64(LANES) * np.uint64(LANES)
+        wide_c = np.int64(0)
+        wide_s = np.int64(0)
+        while first < last:
+            end = min(last, first + np.uint64(CHUNK))
+            part_c, part_s = _sum(kind, near, first, end, x[i], y[i], law)
+            wide_c += part_c
+            wide_s += part_s
+            first = end
+        if wide_c != 0 or wide_s != 0:  # else the headings cancel to the last digit: keep one's own
+            u, v = np.float32(wide_c), np.float32(wide_s)
+            scale = F1 / np.sqrt(u * u + v * v)
+            c[i] = u * scale
+            s[i] = v * scale
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _turn_by(kind, flock, cells, near, reach, width, law):
+    """`_turn` with its kind a constant, so that each loop is compiled for one weight."""
+    if kind == BALL:
+        _turn(BALL, flock, cells, near, reach, width, law)
+    elif kind == GAUSSIAN:
+        _turn(GAUSSIAN, flock, cells, near, reach, width, law)
+    elif kind == CAUCHY_CUBED:
+        _turn(CAUCHY_CUBED, flock, cells, near, reach, width, law)
+    elif kind == CAUCHY:
+        _turn(CAUCHY, flock, cells, near, reach, width, law)
+    elif kind == BUMP_LINEAR:
+        _turn(BUMP_LINEAR, flock, cells, near, reach, width, law)
+    elif kind == BUMP_SQUARED:
+        _turn(BUMP_SQUARED, flock, cells, near, reach, width, law)
+    elif kind == BUMP_CUBED:
+        _turn(BUMP_CUBED, flock, cells, near, reach, width, law)
+    else:
+        _turn(BUMP_EXPONENTIAL, flock, cells, near, reach, width, law)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def unit_vectors(angle, c, s):
     """Write the cosines and sines of ``angle`` (N,) float32 in [-pi, pi] into ``c`` and ``s``."""
     for i in range(angle.size):
@@ -107,7 +177,8 @@ def unit_vectors(angle, c, s):
 
 
 @njit(inline="always")
-def _place(near_x, near_y, near_c, near_s, start, k, x, y, unit_c, unit_s):
+def _place(near, start, k, x, y, unit_c, unit_s):
+    near_x, near_y, near_c, near_s = near
     j = start[k]
     start[k] = j + ONE
     near_x[j] = x
@@ -122,139 +193,85 @@ def _wrap(position, side):
     return position - side if position >= side else position
 
 
-@njit(nogil=True, cache=True)
-def advance(x, y, c, s, noise, box, cutoff, speed, rule, rate):
+@njit(nogil=True, cache=True, error_model="numpy")
+def _lay_out(flock, cells, count, near, reach, per_side, side):
+    """Lay out the strips; afterwards start[k] is the end of column k and so the start of column k + 1."""
+    x, y, c, s = flock
+    row, column, start = cells
+    width = per_side + 2 * reach
+    to_cell = np.float32(per_side / side)
+    last = np.uint32(per_side - 1)
+    margin = np.uint32(reach)
+    count[:] = 0
+    for i in range(x.size):
+        column[i] = min(np.uint32(x[i] * to_cell), last)
+        row[i] = min(np.uint32(y[i] * to_cell), last)
+        count[row[i], column[i] + margin] += 1
+    count[:, :reach] = count[:, per_side : per_side + reach]
+    count[:, per_side + reach :] = count[:, reach : 2 * reach]
+    filled = np.uint64(0)
+    for r in range(per_side):
+        for k in range(width):
+            start[r * width + k] = filled
+            for d in range(r - reach, r + reach + 1):
+                filled += count[d + per_side if d < 0 else d - per_side if d >= per_side else d, k]
+    for i in range(x.size):
+        unit_c = np.int32(np.rint(c[i] * np.float32(UNIT)))
+        unit_s = np.int32(np.rint(s[i] * np.float32(UNIT)))
+        for d in range(-reach, reach + 1):
+            strip = np.int64(row[i]) + d
+            image_y = y[i]
+            if strip < 0:
+                strip += per_side
+                image_y += side
+            elif strip >= per_side:
+                strip -= per_side
+                image_y -= side
+            k = np.uint64(strip * width) + column[i] + margin
+            _place(near, start, k, x[i], image_y, unit_c, unit_s)
+            if column[i] < margin:
+                _place(near, start, k + np.uint64(per_side), x[i] + side, image_y, unit_c, unit_s)
+            if column[i] + margin > last:
+                _place(near, start, k - np.uint64(per_side), x[i] - side, image_y, unit_c, unit_s)
+    for j in range(filled, filled + np.uint64(LANES)):
+        near[0][j] = FAR
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _move(flock, noise, step, side):
+    """Add the noise to the headings, and move."""
+    x, y, c, s = flock
+    for i in range(x.size):
+        sine, cosine = _sine_cosine(noise[i])
+        c[i], s[i] = c[i] * cosine - s[i] * sine, c[i] * sine + s[i] * cosine
+        x[i] = _wrap(x[i] + step * c[i], side)
+        y[i] = _wrap(y[i] + step * s[i], side)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def advance(x, y, c, s, noise, box, cutoff, speed, kind, rate, power, reach):
     """Advance one flock in place by ``noise.shape[0]`` steps.
 
     ``x, y`` (N,) positions in [0, box), ``c, s`` (N,) heading vectors, ``noise`` (steps, N) angles in [-pi, pi];
-    ``rate`` is 1/(2 h^2) for the Gaussian rule. Every row of square cells, together with the rows below and above it,
-    is laid out by columns as one strip, with one column of periodic images at either end: all that a particle can see
-    is one contiguous piece of the strip of its row.
+    ``kind``, ``rate`` (what makes q of r^2) and ``power`` say which `_weight`. The cells are squares with a side of at
+    least cutoff / ``reach``. Every row of cells, together with the ``reach`` rows below and above it, is laid out by
+    columns as one strip, with ``reach`` columns of periodic images at either end: all that a particle can see is one
+    contiguous piece of the strip of its row. A larger ``reach`` makes that piece shorter and the layout dearer; the
+    result is the same.
     """
     n = x.size
-    per_side = max(1, int(np.floor(box / cutoff)))
-    width = per_side + 2
-    to_cell = np.float32(per_side / box)
+    per_side = max(2 * reach, int(np.floor(reach * box / cutoff)))
+    width = per_side + 2 * reach
     side = np.float32(box)
-    step = np.float32(speed)
-    cutoff2 = np.float32(cutoff) * np.float32(cutoff)
-    rate = np.float32(rate)
-
-    row = np.empty(n, np.uint32)
-    column = np.empty(n, np.uint32)
+    law = (np.float32(cutoff) * np.float32(cutoff), np.float32(rate), np.float32(power))
+    flock = (x, y, c, s)
+    cells = (np.empty(n, np.uint32), np.empty(n, np.uint32), np.empty(per_side * width + 1, np.uint64))
     count = np.empty((per_side, width), np.uint32)
-    start = np.empty(per_side * width + 1, np.uint32)
-    new_c, new_s = np.empty(n, np.float32), np.empty(n, np.float32)
-    room = 9 * n + LANES
-    near_x, near_y = np.empty(room, np.float32), np.empty(room, np.float32)
-    near_c, near_s = np.empty(room, np.int32), np.empty(room, np.int32)
-
+    room = 2 * (2 * reach + 1) * n + LANES
+    near = (
+        np.empty(room, np.float32), np.empty(room, np.float32), np.empty(room, np.int32), np.empty(room, np.int32)
+    )  # fmt: skip
     for t in range(noise.shape[0]):
-        # count the particles of every cell, then of every column of every strip
-        count[:] = 0
-        for i in range(n):
-            column[i] = min(np.uint32(x[i] * to_cell), np.uint32(per_side - 1))
-            row[i] = min(np.uint32(y[i] * to_cell), np.uint32(per_side - 1))
-            count[row[i], column[i] + ONE] += 1
-        count[:, 0] = count[:, per_side]
-        count[:, per_side + 1] = count[:, 1]
-        filled = 0
-        for r in range(per_side):
-            below, above = (r + per_side - 1) % per_side, (r + 1) % per_side
-            for k in range(width):
-                start[r * width + k] = filled
-                filled += count[below, k] + count[r, k] + count[above, k]
-
-        # lay out the strips; afterwards start[k] is the end of column k and so the start of column k + 1
-        for i in range(n):
-            unit_c = np.int32(np.rint(c[i] * np.float32(UNIT)))
-            unit_s = np.int32(np.rint(s[i] * np.float32(UNIT)))
-            for d in range(-1, 2):
-                strip = np.int64(row[i]) + d
-                image_y = y[i]
-                if strip < 0:
-                    strip += per_side
-                    image_y += side
-                elif strip >= per_side:
-                    strip -= per_side
-                    image_y -= side
-                k = np.uint64(strip * width) + column[i] + ONE
-                _place(near_x, near_y, near_c, near_s, start, k, x[i], image_y, unit_c, unit_s)
-                if column[i] == 0:
-                    k_image = np.uint64(strip * width + width - 1)
-                    _place(
-                        near_x,
-                        near_y,
-                        near_c,
-                        near_s,
-                        start,
-                        k_image,
-                        x[i] + side,
-                        image_y,
-                        unit_c,
-                        unit_s,
-                    )
-                if column[i] == per_side - 1:
-                    k_image = np.uint64(strip * width)
-                    _place(
-                        near_x,
-                        near_y,
-                        near_c,
-                        near_s,
-                        start,
-                        k_image,
-                        x[i] - side,
-                        image_y,
-                        unit_c,
-                        unit_s,
-                    )
-        for j in range(filled, filled + LANES):
-            near_x[j] = FAR
-
-        turn = noise[t]
-        for i in range(n):
-            k = row[i] * np.uint64(width) + column[i]
-            first = start[k - ONE] if k > 0 else np.uint32(0)
-            length = (start[k + TWO] - first + LANES - 1) // LANES * LANES
-            wide_c = np.int64(0)
-            wide_s = np.int64(0)
-            for lo in range(first, first + length, CHUNK):
-                hi = min(first + length, lo + CHUNK)
-                if rule == BALL:
-                    part_c, part_s = _ball_sum(
-                        near_x[lo:hi],
-                        near_y[lo:hi],
-                        near_c[lo:hi],
-                        near_s[lo:hi],
-                        x[i],
-                        y[i],
-                        cutoff2,
-                    )
-                else:
-                    part_c, part_s = _gaussian_sum(
-                        near_x[lo:hi],
-                        near_y[lo:hi],
-                        near_c[lo:hi],
-                        near_s[lo:hi],
-                        x[i],
-                        y[i],
-                        cutoff2,
-                        rate,
-                    )
-                wide_c += part_c
-                wide_s += part_s
-            if wide_c != 0 or wide_s != 0:  # else the headings cancel to the last digit: keep one's own
-                u, v = np.float32(wide_c), np.float32(wide_s)
-                scale = F1 / np.sqrt(u * u + v * v)
-                new_c[i] = u * scale
-                new_s[i] = v * scale
-            else:
-                new_c[i], new_s[i] = c[i], s[i]
-
-        # add the noise and move
-        for i in range(n):
-            sine, cosine = _sine_cosine(turn[i])
-            c[i] = new_c[i] * cosine - new_s[i] * sine
-            s[i] = new_c[i] * sine + new_s[i] * cosine
-            x[i] = _wrap(x[i] + step * c[i], side)
-            y[i] = _wrap(y[i] + step * s[i], side)
+        _lay_out(flock, cells, count, near, reach, per_side, side)
+        _turn_by(kind, flock, cells, near, reach, width, law)
+        _move(flock, noise[t], np.float32(speed), side)

@@ -21,8 +21,9 @@ class OneLineErrors(TyperGroup):
         """Runs the command."""
         try:
             return super().invoke(ctx)
-        except GradedSparseError as error:
-            typer.echo(f"gradedsparse: {error}", err=True)
+        except (GradedSparseError, typer.BadParameter) as error:
+            message = error.format_message() if isinstance(error, typer.BadParameter) else error
+            typer.echo(f"gradedsparse: {message}", err=True)
             raise typer.Exit(BAD_INPUT) from error
 
 
@@ -82,12 +83,29 @@ def simulate(
         str | None,
         typer.Option(help="Instead of --out: make this data set and its manifest entry."),
     ] = None,
-    replicas: Annotated[int, typer.Option(help="Independent flocks, one state from each.")] = 100,
+    replicas: Annotated[int, typer.Option(help="Independent flocks.")] = 100,
+    per_replica: Annotated[int, typer.Option(help="States from each flock, seen from particles far apart.")] = 1,
     seed: Annotated[int, typer.Option(help="One integer; replica i depends on it and on i.")] = 1,
     workers: Annotated[int | None, typer.Option(help="Threads; all cores by default.")] = None,
-    rule: Annotated[str, typer.Option(help="ball or gaussian.")] = "ball",
-    r: Annotated[float, typer.Option(help="Radius of the ball rule.")] = 1.0,
-    h: Annotated[float, typer.Option(help="Bandwidth of the Gaussian rule.")] = 0.5,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(help="Run on the Dask cluster of this scheduler instead, e.g. tcp://host:8786."),
+    ] = None,
+    rule: Annotated[str, typer.Option(help="ball, bump, gaussian or cauchy.")] = "ball",
+    r: Annotated[float | None, typer.Option(help="Radius of the ball rule; 1 by default.")] = None,
+    r_b: Annotated[float | None, typer.Option(help="Radius of the bump rule; 1.4 by default.")] = None,
+    form: Annotated[
+        str | None,
+        typer.Option(help="Form of the bump: linear, squared (default), cubed or exponential."),
+    ] = None,
+    h: Annotated[float | None, typer.Option(help="Bandwidth; 0.5 by default (Gaussian), 0.9 (Cauchy).")] = None,
+    a: Annotated[float | None, typer.Option(help="Exponent of the Cauchy rule; 3 by default.")] = None,
+    dropped: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of the weight beyond the cutoff, Gaussian and Cauchy; 1e-4 by default, 0: half the box."
+        ),
+    ] = None,
     eta: Annotated[float, typer.Option(help="Width of the noise, radians.")] = 1.2,
     n_particles: Annotated[int, typer.Option(help="Particles in a flock.")] = 3200,
     box: Annotated[float, typer.Option(help="Side of the periodic box.")] = 40.0,
@@ -95,32 +113,28 @@ def simulate(
     burn_in: Annotated[int, typer.Option(help="Steps before the state is taken.")] = 3000,
     truncate: Annotated[float, typer.Option(help="Share of a state's weight that may be left out of the file.")] = 0.0,
 ) -> None:
-    """Simulate independent flocks and keep the state that one particle of each sees.
+    """Simulate independent flocks and keep what one particle of each sees, or several.
 
     Finished replicas are kept in a folder beside the file, so the same command resumes after an
     interruption; the folder is removed at the end.
     """
-    from gradedsparse.flock import Parameters, make_file
+    from gradedsparse.flock import Parameters, make_file, recipe
 
     parameters = Parameters(
-        rule=rule, r=r, h=h, eta=eta, n_particles=n_particles, box=box, speed=speed, burn_in=burn_in
+        rule=rule, r=r, r_b=r_b, form=form, h=h, a=a, dropped=dropped,
+        eta=eta, n_particles=n_particles, box=box, speed=speed, burn_in=burn_in,
     )  # fmt: skip
     if (out is None) == (name is None):
         raise GradedSparseError("give either --out FILE or --name DATA_SET")
     if name is None:
-        make_file(out, parameters, replicas, seed, truncate, workers)
-        typer.echo(f"{replicas} states in {out}")
+        make_file(out, parameters, replicas, seed, truncate, workers, per_replica, scheduler)
+        typer.echo(f"{replicas * per_replica} states in {out}")
         return
     from gradedsparse import data
 
-    make_file(data.directory() / f"{name}.npz", parameters, replicas, seed, truncate, workers)
-    chosen = {"rule": rule, "eta": eta} | parameters.model_dump(exclude_defaults=True)
-    changed = {field.replace("_", "-"): value for field, value in chosen.items()}
-    options = {"name": name, "replicas": replicas, "seed": seed, **changed}
-    if truncate:
-        options["truncate"] = truncate
-    command = "gradedsparse simulate " + " ".join(f"--{key} {value}" for key, value in options.items())
-    entry = data.register(name, command)
+    path = data.directory() / f"{name}.npz"
+    make_file(path, parameters, replicas, seed, truncate, workers, per_replica, scheduler)
+    entry = data.register(name, recipe(name, data.provenance(path)))
     typer.echo(f"data set {name}: {entry['states']} states, {entry['bytes']} bytes, {entry['sha256'][:12]}")
 
 

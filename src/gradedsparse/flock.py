@@ -12,7 +12,9 @@ import json
 import math
 import os
 import shutil
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -24,27 +26,55 @@ from tqdm import tqdm
 
 from gradedsparse import _flock_kernel as kernel
 from gradedsparse._arguments import require_integer, require_writable_path, thread_count
-from gradedsparse.data import read_states, write_states
+from gradedsparse.data import provenance, read_states, write_states
 from gradedsparse.errors import GradedSparseError
 from gradedsparse.mechanisms import mean_vector
 from gradedsparse.states import Circle, WeightedMultisets, concatenate, require_share
 
 NOISE_BLOCK = 100  # steps of noise drawn at a time; the draws do not depend on it
 SHARD = 25  # replicas saved together
+MANY = 100  # neighbours within the cutoff from which smaller cells pay
+LARGEST_EXPONENT = 700.0  # of e, that fits a float
+PATIENCE = 30  # seconds to wait for a Dask scheduler and its first worker
 
-RULES = {"ball": kernel.BALL, "gaussian": kernel.GAUSSIAN}
+# The fields that each rule has, with their defaults; another rule's field is refused.
+RULES = {
+    "ball": {"r": 1.0},
+    "bump": {"r_b": 1.4, "form": "squared"},
+    "gaussian": {"h": 0.5, "dropped": 1e-4},
+    "cauchy": {"h": 0.9, "a": 3.0, "dropped": 1e-4},
+}
+RULE_FIELDS = {field for fields in RULES.values() for field in fields}
 
 
 class Parameters(BaseModel):
-    """One flock: rule and its length, noise, size, speed, burn-in. Lengths are in the units of the ball's default
-    radius.
+    """One flock: rule with its lengths, noise, size, speed, burn-in. Lengths are in units of the ball's default radius.
 
-    Raises GradedSparseError, one line, for an unknown name, a value out of range, or a cutoff above half the box.
+    The rules, with u = (r / r_b)^2, are
+
+    - ``ball``: s(r) = 1 for r <= ``r``;
+    - ``bump``: s(r) = 1 - u, (1 - u)^2, (1 - u)^3 or exp(1 - 1/(1 - u)) for r < ``r_b``, by ``form``;
+    - ``gaussian``: s(r) = exp(-r^2 / (2 h^2)), cut off at `cutoff`;
+    - ``cauchy``: s(r) = (1 + (r/h)^2)^-a, cut off at `cutoff`.
+
+    A field of another rule is None, and refused when given. Raises GradedSparseError, one line, for that, an unknown
+    name, a value out of range, or a cutoff above half the box.
 
     Attributes
     ----------
     rule
-        ``ball``, s(r) = 1 for r <= ``r``; or ``gaussian``, s(r) = exp(-r^2 / (2 h^2)), cut off at `cutoff`
+        ``ball``, ``bump``, ``gaussian`` or ``cauchy``
+    r
+        radius of the ball, 1 by default
+    r_b, form
+        radius of the bump, 1.4, and its form: ``linear``, ``squared`` (the default), ``cubed`` or ``exponential``
+    h
+        bandwidth, 0.5 for the Gaussian and 0.9 for the Cauchy rule
+    a
+        exponent of the Cauchy rule, above 1; 3
+    dropped
+        share of the total weight, at uniform density, that the cutoff of the Gaussian and Cauchy rules leaves out;
+        with 0 they reach half the box, the farthest at which the nearest image of a particle is the only one
     eta
         width of the uniform noise on a heading, radians, in [0, 2 pi]
     n_particles, box
@@ -53,27 +83,39 @@ class Parameters(BaseModel):
         distance covered in one step
     burn_in
         steps from the uniform start to the state that is kept
-    dropped
-        share of the Gaussian's total weight (at uniform density) that its cutoff leaves out
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    rule: Literal["ball", "gaussian"] = "ball"
-    r: float = Field(1.0, gt=0, allow_inf_nan=False)
-    h: float = Field(0.5, gt=0, allow_inf_nan=False)
+    rule: Literal["ball", "bump", "gaussian", "cauchy"] = "ball"
+    r: float | None = Field(None, gt=0, allow_inf_nan=False)
+    r_b: float | None = Field(None, gt=0, allow_inf_nan=False)
+    form: Literal["linear", "squared", "cubed", "exponential"] | None = None
+    h: float | None = Field(None, gt=0, allow_inf_nan=False)
+    a: float | None = Field(None, gt=1, allow_inf_nan=False)
+    dropped: float | None = Field(None, ge=0, lt=1)
     eta: float = Field(1.2, ge=0, le=2 * math.pi)
     n_particles: int = Field(3200, ge=1, le=10_000_000, strict=True)
     box: float = Field(40.0, gt=0, allow_inf_nan=False)
     speed: float = Field(0.5, ge=0, allow_inf_nan=False)
     burn_in: int = Field(3000, ge=0, strict=True)
-    dropped: float = Field(1e-4, gt=0, lt=1)
 
     def __init__(self, **fields):
         try:
             super().__init__(**fields)
         except ValidationError as error:
             raise GradedSparseError(_one_line(error)) from None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_the_fields_of_its_rule(cls, fields: dict) -> dict:
+        rule = fields.get("rule", "ball")
+        if rule not in RULES:
+            return fields
+        given = {name: value for name, value in fields.items() if value is not None}
+        for name in given.keys() & RULE_FIELDS - RULES[rule].keys():
+            raise ValueError(f"{name} does not apply to the {rule} rule")
+        return RULES[rule] | given
 
     @model_validator(mode="after")
     def _fits_the_box(self):
@@ -83,16 +125,40 @@ class Parameters(BaseModel):
             raise ValueError(f"the speed {self.speed:.4g} is larger than half the box, {self.box / 2:.4g}")
         return self
 
+    def described(self) -> dict:
+        """The parameters as plain data, without the fields of other rules."""
+        return self.model_dump(exclude_none=True)
+
     @property
     def cutoff(self) -> float:
-        """The distance beyond which the selector is taken as zero: r, or h sqrt(2 ln(1/dropped))."""
-        return self.r if self.rule == "ball" else self.h * math.sqrt(2 * math.log(1 / self.dropped))
+        """The distance beyond which the selector is taken as zero.
+
+        For the Gaussian h sqrt(2 ln(1/dropped)), for the Cauchy rule h sqrt(dropped^(-1/(a-1)) - 1).
+        """
+        if self.rule in ("ball", "bump"):
+            return self.r or self.r_b
+        if self.dropped == 0:
+            return self.box / 2
+        if self.rule == "gaussian":
+            return self.h * math.sqrt(2 * math.log(1 / self.dropped))
+        return self.h * math.sqrt(math.expm1(min(-math.log(self.dropped) / (self.a - 1), LARGEST_EXPONENT)))
 
     def selector(self, distance: np.ndarray) -> np.ndarray:
         """The weight s(r) of a neighbour at the given distances, zero beyond the cutoff."""
         distance = np.asarray(distance, float)
-        weight = np.ones_like(distance) if self.rule == "ball" else np.exp(-(distance**2) / (2 * self.h**2))
-        return np.where(distance <= self.cutoff, weight, 0.0)
+        return np.where(distance <= self.cutoff, self._weight(np.minimum(distance, self.cutoff)), 0.0)
+
+    def _weight(self, distance: np.ndarray) -> np.ndarray:
+        if self.rule == "ball":
+            return np.ones_like(distance)
+        if self.rule == "gaussian":
+            return np.exp(-(distance**2) / (2 * self.h**2))
+        if self.rule == "cauchy":
+            return (1 + (distance / self.h) ** 2) ** -self.a
+        rest = 1 - (distance / self.r_b) ** 2
+        if self.form == "exponential":
+            return np.exp(1 - 1 / np.maximum(rest, np.finfo(float).tiny))
+        return rest ** {"linear": 1, "squared": 2, "cubed": 3}[self.form]
 
 
 @dataclass(frozen=True)
@@ -112,7 +178,31 @@ class Flock:
 
     def state(self, particle: int = 0, moment: int = -1) -> WeightedMultisets:
         """The state seen from one particle: weights s(distance to j), values theta_j, itself included."""
-        return WeightedMultisets.from_lists(*zip(self._seen(particle, moment), strict=True), space=Circle())
+        return self.states([particle], moment)
+
+    def states(self, particles, moment: int = -1) -> WeightedMultisets:
+        """The states seen from the given particles, heaviest atoms first."""
+        seen = [self._seen(particle, moment) for particle in particles]
+        return WeightedMultisets.from_lists(*zip(*seen, strict=True), space=Circle())
+
+    def far_apart(self, b: int, moment: int = -1) -> np.ndarray:
+        """(b,) particles spread over the flock, particle 0 first.
+
+        The particles are lined up along a path that sweeps the box in about sqrt(b) lanes, there and back, and every
+        N/b-th is taken from particle 0 on. As particle 0 may stand anywhere in the line, each of the b is any particle
+        with the same chance, so that a state seen from it has the law of a single one; picking by distance would
+        favour the lonely. Neighbours in the choice are about box / sqrt(b) apart. Raises GradedSparseError unless b
+        is an integer from 1 to N.
+        """
+        n = self.parameters.n_particles
+        require_integer("the number of states from a replica", b, 1)
+        if b > n:
+            raise GradedSparseError(f"{b} states from a replica need as many particles, not {n}")
+        x, y = self.positions[moment].T
+        lane = np.floor(y * (round(math.sqrt(b)) / self.parameters.box)).astype(int)
+        line = np.lexsort((np.where(lane % 2, -x, x), lane))
+        start = np.flatnonzero(line == 0)[0]
+        return line[(start + np.arange(b) * n // b) % n]
 
     def _seen(self, particle: int, moment: int) -> tuple[np.ndarray, np.ndarray]:
         gap = _separations(self.positions[moment], self.positions[moment, particle], self.parameters.box)
@@ -174,13 +264,31 @@ def counts(z: WeightedMultisets) -> np.ndarray:
     return z.sizes - 1
 
 
+def gate_share(z: WeightedMultisets, gate: float) -> float:
+    """The share of the states whose local polarization is at least ``gate``; states on the circle."""
+    return float(np.mean(polarization(z) >= gate))
+
+
 def advance(parameters: Parameters, x, y, c, s, noise) -> None:
     """Advance positions ``x, y`` and heading vectors ``c, s`` (N,) float32 in place, a step for each row of ``noise``
     (steps, N)."""
-    kernel.advance(
-        x, y, c, s, noise, parameters.box, parameters.cutoff, parameters.speed, RULES[parameters.rule],
-        1 / (2 * parameters.h**2),
-    )  # fmt: skip
+    rule = parameters
+    density = rule.n_particles / rule.box**2
+    reach = 1 if density * math.pi * rule.cutoff**2 < MANY else 3
+    kernel.advance(x, y, c, s, noise, rule.box, rule.cutoff, rule.speed, *_kernel_weight(rule), reach)
+
+
+def _kernel_weight(parameters: Parameters) -> tuple[int, float, float]:
+    """The kernel's name for the selector: kind, rate of r^2, and the Cauchy rule's power."""
+    match parameters.rule:
+        case "ball":
+            return kernel.BALL, 1.0, 0.0
+        case "gaussian":
+            return kernel.GAUSSIAN, 1 / (2 * parameters.h**2), 0.0
+        case "cauchy":
+            kind = kernel.CAUCHY_CUBED if parameters.a == 3 else kernel.CAUCHY
+            return kind, 1 / parameters.h**2, parameters.a
+    return getattr(kernel, f"BUMP_{parameters.form.upper()}"), 1 / parameters.r_b**2, 0.0
 
 
 def advance_reference(parameters: Parameters, positions, headings, noise) -> tuple[np.ndarray, np.ndarray]:
@@ -203,40 +311,21 @@ def sample_states(
     workers: int | None = None,
     save: str | os.PathLike | None = None,
     progress: bool = True,
+    per_replica: int = 1,
+    scheduler: str | None = None,
 ) -> WeightedMultisets:
-    """One state from each of ``replicas`` independent flocks: what particle 0 sees after the burn-in.
+    """States from ``replicas`` independent flocks after the burn-in, ``per_replica`` from each, in order.
 
-    The states depend on the parameters and the seed only, whatever the number of ``workers`` (threads; all cores by
-    default). With ``save``, a folder, finished replicas are written there as the work goes on and are not run again
-    when the call is repeated; a larger ``replicas`` extends the set. Raises GradedSparseError for counts that are not
-    positive integers, a seed that is not a non-negative integer, and a folder that holds another flock's replicas.
+    One state a replica is what particle 0 sees; more are seen from particles that are `Flock.far_apart`, and are not
+    independent. The states depend on the parameters and the seed only, whatever the number of ``workers`` (threads; all
+    cores by default) or the machines of the Dask cluster whose ``scheduler`` has the given address. With ``save``, a
+    folder, finished replicas are written there as the work goes on and are not run again when the call is repeated; a
+    larger ``replicas`` extends the set. Raises GradedSparseError for counts that are not positive integers, a seed that
+    is not a non-negative integer, a folder that holds another flock's replicas, and a scheduler that does not answer.
     """
-    require_integer("the number of replicas", replicas, 1)
-    require_integer("the seed", seed, 0)
-    threads = thread_count(workers)
-    folder = _open_folder(Path(save), parameters, seed) if save is not None else None
-    shards = [range(first, min(first + SHARD, replicas)) for first in range(0, replicas, SHARD)]
-    parts = {shard: read_states(path) for shard in shards if folder and (path := _shard_path(folder, shard)).exists()}
-    missing = [shard for shard in shards if shard not in parts]
-    done = sum(map(len, parts))
-    with (
-        ThreadPoolExecutor(threads) as pool,
-        tqdm(total=replicas, initial=done, unit="replica", disable=not progress) as bar,
-    ):
-        try:
-            running = {shard: [pool.submit(_sample_one, parameters, seed, i) for i in shard] for shard in missing}
-            for shard in missing:
-                seen = []
-                for replica in running.pop(shard):
-                    seen.append(replica.result())
-                    bar.update()
-                parts[shard] = WeightedMultisets.from_lists(*zip(*seen, strict=True), space=Circle())
-                if folder:
-                    write_states(_shard_path(folder, shard), parts[shard])
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
-    return concatenate([parts[shard] for shard in shards])
+    _require_sample(parameters, replicas, seed, per_replica)
+    folder = Path(save) if save is not None else None
+    return _sample(parameters, replicas, seed, workers, folder, progress, per_replica, scheduler)
 
 
 def make_file(
@@ -246,45 +335,140 @@ def make_file(
     seed: int,
     truncate: float = 0.0,
     workers: int | None = None,
+    per_replica: int = 1,
+    scheduler: str | None = None,
 ) -> None:
     """Sample states into one file; finished replicas wait in the folder ``path`` + ``.replicas`` until all are there.
 
-    ``truncate`` is the share of each state's weight that may be left out (see `WeightedMultisets.truncate`). The file
-    records parameters, seed, replicas and code version. Raises as `sample_states` does, before anything is written.
+    ``truncate`` is the share of each state's weight that may be left out (see `WeightedMultisets.truncate`), the other
+    arguments are those of `sample_states`. The file records parameters, seed, replicas and code version. A file of
+    fewer replicas of the same flock is extended. Raises as `sample_states` does, and for a file that holds anything
+    else, before anything is written.
     """
     path = Path(path)
     if path.suffix != ".npz":
         raise GradedSparseError(f"{path}: the file of states must end in .npz")
     require_writable_path(path)
     require_share(truncate)
+    _require_sample(parameters, replicas, seed, per_replica)
+    run = _run(parameters, seed, per_replica) | {"truncate": truncate}
+    known = _known_states(path, run, replicas) if path.exists() else None
     folder = path.with_name(path.name + ".replicas")
-    states = sample_states(parameters, replicas, seed, workers, save=folder)
-    made_by = {
-        "parameters": parameters.model_dump(),
-        "seed": seed,
-        "replicas": replicas,
-        "truncate": truncate,
-        "version": version("gradedsparse"),
-    }
+    states = _sample(parameters, replicas, seed, workers, folder, True, per_replica, scheduler, known)
+    made_by = run | {"replicas": replicas, "version": version("gradedsparse")}
     write_states(path, states.truncate(truncate) if truncate else states, made_by)
     shutil.rmtree(folder)
 
 
-def _sample_one(parameters: Parameters, seed: int, replica: int) -> tuple[np.ndarray, np.ndarray]:
-    weights, values = simulate(parameters, seed, replica)._seen(0, -1)
-    return weights.astype(np.float32), values.astype(np.float32)
+def recipe(name: str, made_by: dict) -> str:
+    """The command that makes the data set ``name``, from what `make_file` recorded in its file."""
+    options = {"name": name, "replicas": made_by["replicas"], "seed": made_by["seed"]}
+    options |= {"per-replica": made_by["per_replica"]} | made_by["parameters"] | {"truncate": made_by["truncate"]}
+    return "gradedsparse simulate " + " ".join(f"--{key.replace('_', '-')} {value}" for key, value in options.items())
+
+
+def _require_sample(parameters: Parameters, replicas: int, seed: int, per_replica: int) -> None:
+    require_integer("the number of replicas", replicas, 1)
+    require_integer("the seed", seed, 0)
+    require_integer("the number of states from a replica", per_replica, 1)
+    if per_replica > parameters.n_particles:
+        raise GradedSparseError(f"{per_replica} states from a replica need as many particles")
+
+
+def _sample(
+    parameters: Parameters,
+    replicas: int,
+    seed: int,
+    workers: int | None,
+    folder: Path | None,
+    progress: bool,
+    per_replica: int,
+    scheduler: str | None,
+    known: WeightedMultisets | None = None,
+) -> WeightedMultisets:
+    """`sample_states` of checked arguments; ``known`` are the states of the first replicas, if they exist already."""
+    with _executor(workers, scheduler) as pool:
+        if folder:
+            _open_folder(folder, _run(parameters, seed, per_replica))
+        shards = [range(first, min(first + SHARD, replicas)) for first in range(0, replicas, SHARD)]
+        parts, missing = {}, {}
+        for shard in shards:
+            if known is not None and shard.stop * per_replica <= len(known):
+                parts[shard] = known[shard.start * per_replica : shard.stop * per_replica]
+            elif folder and (path := _shard_path(folder, shard)).exists():
+                parts[shard] = read_states(path)
+            else:
+                missing |= dict.fromkeys(shard, shard)
+        with tqdm(total=replicas, initial=replicas - len(missing), unit="replica", disable=not progress) as bar:
+            running = {pool.submit(_sample_one, parameters, seed, i, per_replica): i for i in missing}
+            done = {}
+            for replica in as_completed(running):
+                done[running[replica]] = replica.result()
+                bar.update()
+                shard = missing[running[replica]]
+                if all(i in done for i in shard):
+                    parts[shard] = concatenate([done.pop(i) for i in shard])
+                    if folder:
+                        write_states(_shard_path(folder, shard), parts[shard])
+    return concatenate([parts[shard] for shard in shards])
+
+
+@contextmanager
+def _executor(workers: int | None, scheduler: str | None) -> Iterator[Executor]:
+    """Where replicas run: threads here, or the Dask cluster of a scheduler. What has not begun is cancelled on an
+    error."""
+    if scheduler is None:
+        with ThreadPoolExecutor(thread_count(workers)) as pool:
+            try:
+                yield pool
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+        return
+    if workers is not None:
+        raise GradedSparseError("give either a number of threads or a scheduler, whose cluster has its own")
+    try:
+        from dask.distributed import Client
+    except ImportError:
+        raise GradedSparseError("a Dask cluster needs: pip install 'gradedsparse[cluster]'") from None
+    try:
+        client = Client(scheduler, timeout=PATIENCE, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise GradedSparseError(f"no Dask scheduler answers at {scheduler} ({error})") from None
+    with client:
+        try:
+            client.wait_for_workers(1, timeout=PATIENCE)
+        except TimeoutError:
+            raise GradedSparseError(f"the Dask scheduler at {scheduler} has no workers") from None
+        yield client.get_executor(pure=False)
+
+
+def _sample_one(parameters: Parameters, seed: int, replica: int, per_replica: int) -> WeightedMultisets:
+    """The states of one replica, in the single precision of a file."""
+    flock = simulate(parameters, seed, replica)
+    z = flock.states(flock.far_apart(per_replica))
+    weights, values = (array.astype(np.float32).astype(float) for array in (z.weights, z.values))
+    return WeightedMultisets(z.offsets, weights, values, z.space)
 
 
 def _shard_path(folder: Path, shard: range) -> Path:
     return folder / f"{shard.start:06d}-{shard.stop - 1:06d}.npz"
 
 
-def _open_folder(folder: Path, parameters: Parameters, seed: int) -> Path:
+def _run(parameters: Parameters, seed: int, per_replica: int) -> dict:
+    """What decides the states of a replica of given index."""
+    return {"parameters": parameters.described(), "seed": seed, "per_replica": per_replica}
+
+
+def _open_folder(folder: Path, run: dict) -> None:
     """Make the folder for this run, or check that it holds replicas of the same one."""
     label = folder / "run.json"
-    run = json.dumps({"parameters": parameters.model_dump(), "seed": seed}, indent=1)
     if label.exists():
-        if label.read_text() != run:
+        try:
+            same = json.loads(label.read_text()) == run
+        except ValueError:
+            same = False
+        if not same:
             raise GradedSparseError(
                 f"{folder} holds replicas of another flock or seed ({label}); choose another folder"
             )
@@ -292,8 +476,17 @@ def _open_folder(folder: Path, parameters: Parameters, seed: int) -> Path:
         raise GradedSparseError(f"{folder} is not empty and holds no replicas; choose another folder")
     else:
         folder.mkdir(parents=True, exist_ok=True)
-        label.write_text(run)
-    return folder
+        label.write_text(json.dumps(run, indent=1))
+
+
+def _known_states(path: Path, run: dict, replicas: int) -> WeightedMultisets:
+    """The states of a file that the same run made with at most as many replicas."""
+    made_by = provenance(path)
+    if {name: made_by.get(name) for name in run} != run:
+        raise GradedSparseError(f"{path} holds states of another flock, seed or truncation; choose another file")
+    if made_by["replicas"] > replicas:
+        raise GradedSparseError(f"{path} holds {made_by['replicas']} replicas already, more than {replicas}")
+    return read_states(path)
 
 
 def _separations(positions: np.ndarray, here: np.ndarray, box: float) -> np.ndarray:
