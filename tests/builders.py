@@ -3,9 +3,18 @@
 import numpy as np
 from hypothesis import strategies
 
-from gradedsparse import Ball, Circle, WeightedMultisets
+from gradedsparse import Ball, Circle, Discrete, Finite, Metric, WeightedMultisets
 
-SPACES = [Circle(), Ball(1, 2.0), Ball(2, 0.5), Ball(3, 1.0)]
+
+def taxicab(x, y):
+    return np.abs(x - y).sum()
+
+
+POINTS = np.array([0.0, 0.5, 0.7, 2.0, 3.0])
+FINITE = Finite(np.abs(POINTS[:, None] - POINTS), kappa=4.0)
+TAXICAB = Metric(taxicab, kappa=4.0, dimension=2)
+SPACES_ON_FILE = [Circle(), Ball(1, 2.0), Ball(2, 0.5), Ball(3, 1.0), Discrete(), FINITE]
+SPACES = [*SPACES_ON_FILE, TAXICAB]
 READINGS = ["conservative", "accumulative"]
 
 SEAM = [0.0, 1e-9, -1e-9, 2 * np.pi, 2 * np.pi - 1e-9, np.pi, -np.pi]
@@ -22,6 +31,10 @@ def one_state(weights, values, space=None):
 def random_values(rng, k, space):
     if isinstance(space, Circle):
         return rng.choice(SEAM, k) if rng.random() < 0.2 else rng.uniform(-7, 7, k)
+    if isinstance(space, Discrete | Finite):
+        return rng.integers(len(POINTS), size=k)
+    if isinstance(space, Metric):
+        return rng.uniform(0, space.kappa / space.dimension, (k, space.dimension))
     points = rng.normal(size=(k, space.dimension))
     points *= space.radius * rng.random((k, 1)) / np.linalg.norm(points, axis=1, keepdims=True)
     return points[:, 0] if space.dimension == 1 else points

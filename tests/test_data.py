@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import yaml
-from builders import SPACES, one_state, random_states, same_states, states
+from builders import SPACES_ON_FILE, one_state, random_states, same_states, states
 
 from gradedsparse import GradedSparseError, data, load
 from gradedsparse.data import provenance, read_states, register, write_states
@@ -29,7 +29,7 @@ def registered(data_folder, rng):
     return z
 
 
-@pytest.mark.parametrize("space", SPACES, ids=repr)
+@pytest.mark.parametrize("space", SPACES_ON_FILE, ids=repr)
 @pytest.mark.parametrize("share", [0.0, 0.3])
 def test_states_come_back_from_a_file_in_single_precision(space, share, rng, tmp_path):
     z = random_states(rng, 20, space, most=12).truncate(share)

@@ -13,10 +13,12 @@ from builders import (
     states,
 )
 from hypothesis import given, strategies
+from numba import njit
 from scipy.optimize import linear_sum_assignment, linprog
 
 from gradedsparse import Ball, Circle, GradedSparseError, distance, distance_matrix
-from gradedsparse._distance_kernel import assign
+from gradedsparse._distance_kernel import assign, new_scratch
+from gradedsparse._lanes import nearest, nearest_reference
 from gradedsparse.representation import atom_cost, distance_reference, matching, overlap
 
 EXACT = 1e-14
@@ -73,15 +75,30 @@ def test_three_hundred_atoms(reading, rng):
     assert distance(z[0], z[1], reading) == pytest.approx(distance_reference(z[0], z[1], reading), abs=1e-11)
 
 
+def solve_assignment(profit, most=None, excess=np.inf):
+    """Column of each row, duals and shortfall; the rows' weights are ``most``, by default all 1."""
+    n, m = profit.shape
+    flat, u, v, *_, column_of, row_of, _ = scratch = new_scratch(m)
+    rows = flat[: n * (len(flat) // m)].reshape(n, -1)
+    rows[:, :m] = profit
+    rows[:, m:] = 7.0  # spare columns must never be taken
+    most = np.ones(n) if most is None else most
+    shortfall = solve(flat, n, m, most, excess, *scratch[1:])
+    return column_of[:n], row_of[:m], u[:n], v[:m], shortfall
+
+
+@njit
+def solve(profit, n, m, most, excess, u, v, open_v, reach, settled, column_of, row_of, parent):
+    return assign(profit, n, m, most, 0, excess, u, v, open_v, reach, settled, column_of, row_of, parent)
+
+
 def test_assignment_duals_are_feasible_and_tight(rng):
     """u_i + v_j <= cost_ij everywhere, with equality on assigned pairs, v <= 0, and v = 0 on free columns."""
     for _ in range(300):
         n = int(rng.integers(1, 9))
         m = int(rng.integers(n, 12))
         profit = rng.choice([0.0, 0.5, 1.0], (n, m)) if rng.random() < 0.5 else rng.random((n, m))
-        column_of, row_of, parent = np.empty(n, np.int64), np.empty(m, np.int64), np.empty(m, np.int64)
-        u, v, shortest, scanned = np.empty(n), np.empty(m), np.empty(m), np.empty(m, bool)
-        assign(profit, n, m, column_of, row_of, u, v, shortest, parent, scanned)
+        column_of, row_of, u, v, shortfall = solve_assignment(profit)
         assert len(set(column_of)) == n
         assert row_of[column_of].tolist() == list(range(n))
         slack = -profit - u[:, None] - v
@@ -91,6 +108,38 @@ def test_assignment_duals_are_feasible_and_tight(rng):
         assert np.all(v[row_of < 0] == 0)
         best = profit[linear_sum_assignment(profit, maximize=True)].sum()
         assert profit[np.arange(n), column_of].sum() == pytest.approx(best, abs=EXACT)
+        assert n - shortfall == pytest.approx(best, abs=EXACT)
+
+
+def test_an_assignment_stops_once_it_is_sure_to_fall_short(rng):
+    for _ in range(100):
+        most = np.sort(rng.random(6))[::-1]
+        profit = most[:, None] * rng.random((6, 8))
+        best = profit[linear_sum_assignment(profit, maximize=True)].sum()
+        exact = most.sum() - best
+        stopped = solve_assignment(profit, most, excess=exact / 2)[-1]
+        assert exact / 2 < stopped <= exact + EXACT
+        assert solve_assignment(profit, most, excess=exact + EXACT)[-1] == pytest.approx(exact, abs=EXACT)
+
+
+@pytest.mark.parametrize("width", [8, 24])
+def test_the_vector_loop_is_the_plain_one(width, rng):
+    for _ in range(50):
+        profit, v = rng.random(3 * width), rng.random(width)
+        v[rng.random(width) < 0.3] = -np.inf
+        reach, parent = np.where(rng.random(width) < 0.5, rng.random(width), np.inf), np.zeros(width, np.int64)
+        plain_reach, plain_parent = reach.copy(), parent.copy()
+        found = run_nearest(profit, width, v, reach, parent, 0.8, 5, width)
+        expected = nearest_reference(profit, width, v, plain_reach, plain_parent, 0.8, 5, width)
+        assert found[0] == expected[0]
+        assert found[0] == reach[found[1]]
+        assert np.array_equal(reach, plain_reach)
+        assert np.array_equal(parent, plain_parent)
+
+
+@njit
+def run_nearest(profit, start, v, reach, parent, base, row, width):
+    return nearest(profit, start, v, reach, parent, base, row, width)
 
 
 @pytest.mark.parametrize("reading", READINGS)

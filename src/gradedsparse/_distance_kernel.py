@@ -1,177 +1,176 @@
-"""Compiled distances between states: one small rectangular assignment problem a pair, in units of kappa."""
+"""Compiled distances between states: one small rectangular assignment problem a pair, in units of kappa.
+
+States come prepared (`representation._prepare`): the atoms of each by descending weight, coordinates as (p, atoms),
+both with LANES spare entries at the end, so that a row can be filled and searched in whole lanes.
+"""
 
 import numpy as np
 from numba import njit
 
-from gradedsparse.states import CIRCLE_KIND
+from gradedsparse._lanes import LANES, nearest
+from gradedsparse.spaces import CIRCLE_KIND, DISCRETE_KIND, EUCLIDEAN_KIND
+
+NO_LIMIT = np.inf
+
+
+@njit(nogil=True, cache=True)
+def new_scratch(size):
+    """Working arrays for states of up to ``size`` atoms: profit matrix, five real rows, three rows of indices."""
+    width = _whole_lanes(size)
+    profit = np.empty(size * width)
+    return (
+        profit, np.empty(width), np.empty(width), np.empty(width), np.empty(width), np.empty(width),
+        np.empty(width, np.int64), np.empty(width, np.int64), np.empty(width, np.int64),
+    )  # fmt: skip
 
 
 @njit(inline="always")
-def ground(kind, x, i, y, j):
-    """rho / kappa between row i of the coordinates x and row j of y."""
+def _whole_lanes(size):
+    return (size + LANES - 1) // LANES * LANES
+
+
+@njit(inline="always")
+def _fill_ground(kind, table, x, i, y, j, width, row, at):
+    """rho / kappa between atom i of x and atoms j, j + 1, ... of y into ``row[at : at + width]``; unsigned indices."""
     if kind == CIRCLE_KIND:
-        gap = abs(x[i, 0] - y[j, 0])
-        return min(gap, 2.0 - gap)
-    total = 0.0
-    for k in range(x.shape[1]):
-        gap = x[i, k] - y[j, k]
-        total += gap * gap
-    return min(np.sqrt(total), 1.0)
+        here = x[0, i]
+        for k in range(width):
+            gap = abs(here - y[0, j + k])
+            row[at + k] = min(gap, 2.0 - gap)
+    elif kind == EUCLIDEAN_KIND:
+        for k in range(width):
+            row[at + k] = 0.0
+        for p in range(x.shape[0]):
+            here = x[p, i]
+            for k in range(width):
+                gap = here - y[p, j + k]
+                row[at + k] += gap * gap
+        for k in range(width):
+            row[at + k] = min(np.sqrt(row[at + k]), 1.0)
+    elif kind == DISCRETE_KIND:
+        here = x[0, i]
+        for k in range(width):
+            row[at + k] = 0.0 if here == y[0, j + k] else 1.0
+    else:
+        here = int(x[0, i])
+        for k in range(width):
+            row[at + k] = table[here, int(y[0, j + k])]
 
 
-@njit(nogil=True, cache=True)
-def assign(profit, n, m, column_of, row_of, u, v, shortest, parent, scanned):
-    """Maximum-weight assignment of the n rows of profit[:n, :m] >= 0 to distinct columns, n <= m.
+@njit(inline="always")
+def _fill_profit(kind, table, a, x, a_lo, n, b, y, b_lo, width, profit):
+    """min(a, b) (1 - rho / kappa) of the n atoms from a_lo and the atoms from b_lo into ``profit``, row by row."""
+    b_lo, width = np.uint64(b_lo), np.uint64(width)  # unsigned indices spare the test for negative ones
+    at = np.uint64(0)
+    for i in range(a_lo, a_lo + n):
+        _fill_ground(kind, table, x, i, y, b_lo, width, profit, at)
+        weight = a[i]
+        for k in range(width):
+            profit[at + k] = min(weight, b[b_lo + k]) * (1.0 - profit[at + k])
+        at += width
 
-    Fills ``column_of[:n]`` and ``row_of[:m]`` (-1 where free). Costs are -profit; u, v are dual variables with u_i +
-    v_j <= cost_ij, equality on assigned pairs, v <= 0, and v = 0 on free columns. Rows first take their best column
-    if it is free, then a row displaced once bids for it, and what is left goes through shortest augmenting paths
-    (Jonker and Volgenant 1987, rectangular as in Crouse 2016).
+
+@njit(inline="always")
+def assign(profit, n, m, a, a_lo, excess, u, v, open_v, reach, settled, column_of, row_of, parent):
+    """Maximum-weight assignment of n rows of profits >= 0, whole lanes each, to distinct ones of m >= n columns.
+
+    One row after the other is inserted along a shortest augmenting path (Jonker and Volgenant 1987; rectangular as in
+    Crouse 2016). Costs are -profit; u, v are dual variables with u_i + v_j <= cost_ij for the rows so far, equality on
+    assigned pairs, v <= 0, and v = 0 on free columns; ``row_of`` is -1 there. Row i can add at most a[a_lo + i]: when
+    the rows together are sure to stay more than ``excess`` below the sum of these, the search stops and a lower bound
+    of that shortfall is returned, else the shortfall.
     """
-    for j in range(m):
+    width = _whole_lanes(m)
+    for j in range(width):
+        v[j] = 0.0 if j < m else -np.inf  # no path leads to the spare columns
         row_of[j] = -1
-        v[j] = 0.0
-    free = 0  # rows still to be assigned are parent[:free] until the last stage, which uses them from column_of < 0
-    for i in range(n):
-        best = 0
-        for j in range(1, m):
-            if profit[i, j] > profit[i, best]:
-                best = j
-        u[i] = -profit[i, best]
-        if row_of[best] < 0:
-            row_of[best] = i
-            column_of[i] = best
-        else:
-            column_of[i] = -1
-            parent[free] = i
-            free += 1
-
-    bids = 2 * n if m > 1 else 0
-    while free and bids:
-        bids -= 1
-        free -= 1
-        i = parent[free]
-        first, second = np.inf, np.inf
-        j1, j2 = 0, 0
-        for j in range(m):
-            reduced = -profit[i, j] - v[j]
-            if reduced < first:
-                second, j2 = first, j1
-                first, j1 = reduced, j
-            elif reduced < second:
-                second, j2 = reduced, j
-        u[i] = second
-        if first < second:
-            if row_of[j1] < 0:
-                u[i] = first  # a free column keeps its zero dual
-            else:
-                v[j1] -= second - first
-        elif row_of[j1] >= 0:
-            j1 = j2
-        rival = row_of[j1]
-        row_of[j1] = i
-        column_of[i] = j1
-        if rival >= 0:
-            column_of[rival] = -1
-            parent[free] = rival
-            free += 1
-
+    shortfall = 0.0
     for row in range(n):
-        if column_of[row] < 0:
-            _augment(profit, row, m, column_of, row_of, u, v, shortest, parent, scanned)
-
-
-@njit(nogil=True, cache=True)
-def _augment(profit, row, m, column_of, row_of, u, v, shortest, parent, scanned):
-    for j in range(m):
-        shortest[j] = np.inf
-        scanned[j] = False
-    i = row
-    length = 0.0
-    while True:
-        nearest, sink = np.inf, -1
+        for j in range(width):
+            open_v[j] = v[j]
+            reach[j] = np.inf
+        i, length, base = row, 0.0, 0.0
+        while True:
+            length, sink = nearest(profit, i * width, open_v, reach, parent, base, i, width)
+            if row_of[sink] < 0:
+                break
+            settled[sink] = length
+            reach[sink] = np.inf
+            open_v[sink] = -np.inf
+            i = row_of[sink]
+            base = length - u[i]
+        u[row] = length
         for j in range(m):
-            if not scanned[j]:
-                reach = length - profit[i, j] - u[i] - v[j]
-                if reach < shortest[j]:
-                    shortest[j] = reach
-                    parent[j] = i
-                if shortest[j] < nearest or (shortest[j] == nearest and row_of[j] < 0):
-                    nearest = shortest[j]
-                    sink = j
-        length = nearest
-        scanned[sink] = True
-        if row_of[sink] < 0:
+            if reach[j] == np.inf:
+                u[row_of[j]] += length - settled[j]
+                v[j] -= length - settled[j]
+        j = sink
+        while True:
+            i = parent[j]
+            row_of[j] = i
+            j, column_of[i] = column_of[i], j
+            if i == row:
+                break
+        shortfall += a[a_lo + row] + length
+        if shortfall > excess:
             break
-        i = row_of[sink]
-    u[row] += length
-    for j in range(m):
-        if scanned[j] and j != sink:
-            u[row_of[j]] += length - shortest[j]
-            v[j] -= length - shortest[j]
-    j = sink
-    while True:
-        i = parent[j]
-        row_of[j] = i
-        j, column_of[i] = column_of[i], j
-        if i == row:
-            break
+    return shortfall
 
 
-@njit(nogil=True, cache=True)
-def match_pair(kind, a, x, b, y, profit, column_of, row_of, u, v, shortest, parent, scanned):
-    """Match the atoms (a, x) of one state to (b, y) of another; the fewer are the rows. Returns the cost of the atoms.
+@njit(inline="always")
+def match_atoms(kind, tables, a, x, a_lo, a_hi, b, y, b_lo, b_hi, limit, scratch):
+    """The cost of the best matching of atoms a_lo:a_hi of (a, x) and b_lo:b_hi of (b, y), or a lower bound above
+    ``limit``.
 
-    The cost is sum min(a, b) rho + |a - b| / 2 over matched atoms plus half the weight of every atom left over; it is
-    summed as it stands, so two equal states are at distance exactly 0.
+    The cost is sum min(a, b) rho + |a - b| / 2 over matched atoms plus half the weight of every atom left over. Every
+    atom's part of it is computed by itself, so two equal states are at distance exactly 0.
     """
-    n, m = a.size, b.size
-    for i in range(n):
-        for j in range(m):
-            profit[i, j] = min(a[i], b[j]) * (1.0 - ground(kind, x, i, y, j))
-    assign(profit, n, m, column_of, row_of, u, v, shortest, parent, scanned)
+    table = tables[0]
+    if a_hi - a_lo > b_hi - b_lo:
+        table = tables[1]
+        a, x, a_lo, a_hi, b, y, b_lo, b_hi = b, y, b_lo, b_hi, a, x, a_lo, a_hi
+    n, m = a_hi - a_lo, b_hi - b_lo
+    profit, u, v, open_v, reach, settled, column_of, row_of, parent = scratch
+    width = _whole_lanes(m)
+    _fill_profit(kind, table, a, x, a_lo, n, b, y, b_lo, width, profit)
+    least = 0.0  # half of what the weights of b exceed those of a
+    for j in range(b_lo, b_hi):
+        least += 0.5 * b[j]
+    for i in range(a_lo, a_hi):
+        least -= 0.5 * a[i]
+    shortfall = assign(profit, n, m, a, a_lo, limit - least, u, v, open_v, reach, settled, column_of, row_of, parent)
+    if least + shortfall > limit:
+        return least + shortfall
     cost = 0.0
     for j in range(m):
         i = row_of[j]
         if i < 0:
-            cost += 0.5 * b[j]
+            cost += 0.5 * b[b_lo + j]
         else:
-            cost += min(a[i], b[j]) * ground(kind, x, i, y, j) + 0.5 * abs(a[i] - b[j])
+            cost += 0.5 * (a[a_lo + i] + b[b_lo + j]) - profit[i * width + j]
     return cost
 
 
-@njit(nogil=True, cache=True)
-def distance_rows(kind, offsets_a, a, x, left_a, offsets_b, b, y, left_b, first, last, symmetric, out):
+@njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})
+def distance_rows(kind, tables, offsets_a, a, x, left_a, offsets_b, b, y, left_b, first, last, symmetric, out):
     """Distances of states first..last of A to all of B into ``out`` (len(A), len(B)).
 
     ``left_a, left_b`` are the weights that a truncation left out, half of which every distance carries. With
     ``symmetric`` A and B are the same states and only the columns beyond the row are computed.
     """
+    scratch = new_scratch(max(_largest(offsets_a, first, last), _largest(offsets_b, 0, len(left_b))))
+    for i in range(first, last):
+        for j in range(i + 1 if symmetric else 0, len(left_b)):
+            cost = match_atoms(
+                kind, tables, a, x, offsets_a[i], offsets_a[i + 1], b, y, offsets_b[j], offsets_b[j + 1],
+                NO_LIMIT, scratch,
+            )  # fmt: skip
+            out[i, j] = cost + 0.5 * (left_a[i] + left_b[j])
+
+
+@njit(nogil=True, cache=True)
+def _largest(offsets, first, last):
     size = 1
     for i in range(first, last):
-        size = max(size, offsets_a[i + 1] - offsets_a[i])
-    for j in range(offsets_b.size - 1):
-        size = max(size, offsets_b[j + 1] - offsets_b[j])
-    profit = np.empty((size, size))
-    column_of, row_of, parent = (
-        np.empty(size, np.int64),
-        np.empty(size, np.int64),
-        np.empty(size, np.int64),
-    )
-    u, v, shortest = np.empty(size), np.empty(size), np.empty(size)
-    scanned = np.empty(size, np.bool_)
-    for i in range(first, last):
-        a_lo, a_hi = offsets_a[i], offsets_a[i + 1]
-        for j in range(i + 1 if symmetric else 0, offsets_b.size - 1):
-            b_lo, b_hi = offsets_b[j], offsets_b[j + 1]
-            if a_hi - a_lo <= b_hi - b_lo:
-                cost = match_pair(
-                    kind, a[a_lo:a_hi], x[a_lo:a_hi], b[b_lo:b_hi], y[b_lo:b_hi],
-                    profit, column_of, row_of, u, v, shortest, parent, scanned,
-                )  # fmt: skip
-            else:
-                cost = match_pair(
-                    kind, b[b_lo:b_hi], y[b_lo:b_hi], a[a_lo:a_hi], x[a_lo:a_hi],
-                    profit, column_of, row_of, u, v, shortest, parent, scanned,
-                )  # fmt: skip
-            out[i, j] = cost + 0.5 * (left_a[i] + left_b[j])
+        size = max(size, offsets[i + 1] - offsets[i])
+    return size

@@ -15,7 +15,8 @@ import numpy as np
 from gradedsparse._arguments import require_integer
 from gradedsparse.errors import GradedSparseError
 from gradedsparse.matching import Matching, match
-from gradedsparse.states import Circle, WeightedMultisets, concatenate, require_same_space
+from gradedsparse.spaces import Ball, Circle
+from gradedsparse.states import WeightedMultisets, concatenate, require_same_space
 
 # Partitions that the cell certificate tries: arcs of the circle (or cubes), shells of the shares, atoms kept.
 RESOLUTIONS = (1, 3, 4, 5, 6, 8, 12)
@@ -201,6 +202,10 @@ def _boxes(z: WeightedMultisets, resolution: int) -> tuple[np.ndarray, float]:
         return np.minimum((z.coordinates[:, 0] * (resolution / 2)).astype(np.int64), resolution - 1), min(
             1.0, 2 / resolution
         )
+    if not isinstance(z.space, Ball):  # cells of single values, or one cell of all
+        if resolution == 1:
+            return np.zeros(len(z.values), np.int64), 1.0
+        return np.unique(z.coordinates, axis=0, return_inverse=True)[1].ravel(), 0.0
     index = np.clip(((z.coordinates + 0.5) * resolution).astype(np.int64), 0, resolution - 1)
     box = index @ resolution ** np.arange(z.space.dimension, dtype=np.int64)
     return box, min(1.0, np.sqrt(z.space.dimension) / resolution)

@@ -11,7 +11,8 @@ import numpy as np
 from gradedsparse.certificate import Certificate, concentration_term
 from gradedsparse.data import describe_space, open_arrays, space_described
 from gradedsparse.errors import GradedSparseError
-from gradedsparse.states import Space, WeightedMultisets
+from gradedsparse.spaces import Space
+from gradedsparse.states import WeightedMultisets
 from gradedsparse.verification import TOLERANCE, verify_matching
 
 FILE_FORMAT = 1

@@ -14,7 +14,8 @@ import numpy as np
 import yaml
 
 from gradedsparse.errors import GradedSparseError
-from gradedsparse.states import Ball, Circle, Space, WeightedMultisets
+from gradedsparse.spaces import Ball, Circle, Discrete, Finite, Space
+from gradedsparse.states import WeightedMultisets
 
 FILE_FORMAT = 1
 STATE_KEYS = {"format", "space", "sizes", "values", "made_by"}
@@ -188,10 +189,17 @@ def _open_states(path: str | os.PathLike) -> dict[str, np.ndarray]:
 
 
 def describe_space(space: Space) -> dict:
-    """A value space as plain data, to keep in a file."""
-    if isinstance(space, Circle):
-        return {"name": "circle"}
-    return {"name": "ball", "dimension": space.dimension, "radius": space.radius}
+    """A value space as plain data, to keep in a file. Raises GradedSparseError for a user's metric: it is code."""
+    match space:
+        case Circle():
+            return {"name": "circle"}
+        case Ball():
+            return {"name": "ball", "dimension": space.dimension, "radius": space.radius}
+        case Discrete():
+            return {"name": "discrete"}
+        case Finite():
+            return {"name": "finite", "distances": space.distances.tolist(), "kappa": space.kappa}
+    raise GradedSparseError(f"{space} is given by a function, which no file can keep")
 
 
 def space_described(description: dict) -> Space:
@@ -201,4 +209,8 @@ def space_described(description: dict) -> Space:
             return Circle()
         case {"name": "ball", "dimension": dimension, "radius": float() | int() as radius}:
             return Ball(dimension, radius)
+        case {"name": "discrete"}:
+            return Discrete()
+        case {"name": "finite", "distances": list() as distances, "kappa": float() as kappa}:
+            return Finite(np.array(distances), kappa)
     raise GradedSparseError(f"{description!r} describes no value space")

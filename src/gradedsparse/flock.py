@@ -29,7 +29,8 @@ from gradedsparse._arguments import require_integer, require_writable_path, thre
 from gradedsparse.data import provenance, read_states, write_states
 from gradedsparse.errors import GradedSparseError
 from gradedsparse.mechanisms import mean_vector
-from gradedsparse.states import Circle, WeightedMultisets, concatenate, require_share
+from gradedsparse.spaces import Circle
+from gradedsparse.states import WeightedMultisets, concatenate, require_share
 
 NOISE_BLOCK = 100  # steps of noise drawn at a time; the draws do not depend on it
 SHARD = 25  # replicas saved together

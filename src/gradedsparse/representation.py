@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -18,11 +19,13 @@ from tqdm import tqdm
 from gradedsparse import _distance_kernel as kernel
 from gradedsparse._arguments import thread_count
 from gradedsparse.errors import GradedSparseError
-from gradedsparse.states import Space, WeightedMultisets, require_same_space
+from gradedsparse.spaces import Discrete, Finite, Metric, Space
+from gradedsparse.states import WeightedMultisets, require_same_space
 
 Reading = Literal["conservative", "accumulative"]
 
 ROWS_PER_TASK = 16
+TABLE_ENTRIES = 1 << 18  # of a user's ground metric, computed at a time
 
 
 def atom_cost(a, x, b, y, space: Space) -> np.ndarray:
@@ -55,8 +58,9 @@ def distance_matrix(
     ``threads`` defaults to all cores. Raises GradedSparseError for different spaces, an unknown reading, or
     ``threads`` that is not a positive integer.
     """
-    symmetric = B is None
-    B = A if symmetric else B
+    within = B is None
+    B = A if within else B
+    symmetric = within and not isinstance(A.space, Metric)
     require_same_space(A, B)
     fill_rows = _row_filler(A, B, reading, symmetric, out := np.zeros((len(A), len(B))))
     with (
@@ -71,23 +75,76 @@ def distance_matrix(
     return out
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """States as the compiled kernels take them: the atoms of each by descending weight, equal weights by value.
+
+    ``weights`` (atoms + LANES,) in a reading, ``coordinates`` (p, atoms + LANES), ``left`` (n,) the dropped weights.
+    """
+
+    offsets: np.ndarray
+    weights: np.ndarray
+    coordinates: np.ndarray
+    left: np.ndarray
+
+
+def prepare(z: WeightedMultisets, reading: Reading) -> Prepared:
+    """Lay out states for the kernels. Raises GradedSparseError for an unknown reading."""
+    weights, left = _weights(z, reading)
+    order = np.lexsort((*z.coordinates.T[::-1], -weights, z.owner))
+    spare = (0, kernel.LANES)
+    return Prepared(
+        z.offsets,
+        np.pad(weights[order], spare),
+        np.pad(z.coordinates[order].T, ((0, 0), spare)),
+        left,
+    )
+
+
 def _row_filler(
     A: WeightedMultisets, B: WeightedMultisets, reading: Reading, symmetric: bool, out: np.ndarray
 ) -> Callable[[int], int]:
     """A function that fills up to ROWS_PER_TASK rows of ``out`` from a given one and returns how many."""
-    weights_a, left_a = _weights(A, reading)
-    weights_b, left_b = _weights(B, reading)
-    coordinates_a, coordinates_b = A.coordinates, B.coordinates
+    if isinstance(A.space, Metric):
+        return lambda first: _fill_rows_by_tables(A, B, reading, out, first)
+    a, b = prepare(A, reading), prepare(B, reading)
+    table = A.space.table if isinstance(A.space, Finite) else np.empty((0, 0))
 
     def fill_rows(first: int) -> int:
         last = min(first + ROWS_PER_TASK, len(A))
-        kernel.distance_rows(
-            A.space.kind, A.offsets, weights_a, coordinates_a, left_a, B.offsets, weights_b, coordinates_b, left_b,
-            first, last, symmetric, out,
-        )  # fmt: skip
+        _fill(A.space.kind, table, a, b, first, last, symmetric, out)
         return last - first
 
     return fill_rows
+
+
+def _fill_rows_by_tables(A: WeightedMultisets, B: WeightedMultisets, reading: Reading, out: np.ndarray, first: int):
+    """The same for a user's metric: rho of all atoms of a few states to all atoms of a few others, then their rows."""
+    some_a = A[first : first + ROWS_PER_TASK]
+    a = prepare(_numbered(some_a), reading)
+    atoms = max(1, TABLE_ENTRIES // len(some_a.weights))
+    edges = np.flatnonzero(np.diff(B.offsets[:-1] // atoms, prepend=-1)) if len(B) else []
+    for lo, hi in zip(edges, [*edges[1:], len(B)], strict=True):
+        some_b = B[lo:hi]
+        table = A.space.ground(some_a.values[:, None], some_b.values[None])
+        b = prepare(_numbered(some_b), reading)
+        part = np.empty((len(some_a), len(some_b)))
+        _fill(A.space.kind, table, a, b, 0, len(some_a), False, part)
+        out[first : first + len(some_a), lo:hi] = part
+    return len(some_a)
+
+
+def _numbered(z: WeightedMultisets) -> WeightedMultisets:
+    """The states with every atom's value replaced by its number."""
+    return WeightedMultisets(z.offsets, z.weights, np.arange(float(len(z.weights))), Discrete(), z.dropped)
+
+
+def _fill(kind: int, table: np.ndarray, a: Prepared, b: Prepared, first: int, last: int, symmetric: bool, out):
+    tables = table, np.ascontiguousarray(table.T)
+    kernel.distance_rows(
+        kind, tables, a.offsets, a.weights, a.coordinates, a.left, b.offsets, b.weights, b.coordinates, b.left,
+        first, last, symmetric, out,
+    )  # fmt: skip
 
 
 def matching(

@@ -7,83 +7,12 @@ checked here, once; the rest of the library takes a `WeightedMultisets` as valid
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
 from gradedsparse.errors import GradedSparseError
-
-CIRCLE_KIND = 0
-EUCLIDEAN_KIND = 1
-
-# A value may leave the ball by this share of its radius: the rounding of values that were scaled to fit it.
-RADIUS_TOLERANCE = 1e-9
-
-
-@dataclass(frozen=True)
-class Circle:
-    """Angles in radians with the arc length as ground distance; kappa = pi.
-
-    Any finite angle is accepted; angles that differ by a multiple of 2 pi are the same value.
-    """
-
-    kappa: float = field(default=float(np.pi), init=False, repr=False)
-    dimension: int = field(default=1, init=False, repr=False)
-    kind: int = field(default=CIRCLE_KIND, init=False, repr=False)
-
-    def coordinates(self, values: np.ndarray) -> np.ndarray:
-        """Values (n,) in radians -> coordinates (n, 1) in units of kappa, in [0, 2)."""
-        turns = np.mod(values / self.kappa, 2.0)
-        turns[turns == 2.0] = 0.0
-        return turns[:, None]
-
-    def ground(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Ground distance rho / kappa of values that broadcast against each other; in [0, 1]."""
-        gap = np.mod(np.subtract(x, y) / self.kappa, 2.0)
-        return np.minimum(gap, 2.0 - gap)
-
-    def outside(self, values: np.ndarray) -> np.ndarray:
-        """Which of the values are not in the space (none: every finite angle is)."""
-        return np.zeros(len(values), bool)
-
-
-@dataclass(frozen=True)
-class Ball:
-    """The Euclidean ball of the given dimension and radius about the origin; kappa = 2 radius.
-
-    Raises GradedSparseError when the dimension is not a positive integer or the radius not a positive finite number.
-    """
-
-    dimension: int
-    radius: float
-    kind: int = field(default=EUCLIDEAN_KIND, init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        if isinstance(self.dimension, bool) or not isinstance(self.dimension, (int, np.integer)) or self.dimension < 1:
-            raise GradedSparseError(f"Ball: the dimension must be a positive integer, not {self.dimension!r}")
-        if not (np.isfinite(self.radius) and self.radius > 0):
-            raise GradedSparseError(f"Ball: the radius must be positive and finite, not {self.radius!r}")
-
-    @property
-    def kappa(self) -> float:
-        return 2.0 * self.radius
-
-    def coordinates(self, values: np.ndarray) -> np.ndarray:
-        """Values (n, p) or, for p = 1, (n,) -> coordinates (n, p) in units of kappa."""
-        return np.reshape(values / self.kappa, (-1, self.dimension))
-
-    def ground(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Ground distance rho / kappa; the last axis is the coordinate unless the dimension is 1."""
-        gap = np.subtract(x, y) / self.kappa
-        return np.abs(gap) if self.dimension == 1 else np.linalg.norm(gap, axis=-1)
-
-    def outside(self, values: np.ndarray) -> np.ndarray:
-        """Which of the values lie outside the ball."""
-        return np.linalg.norm(np.reshape(values, (-1, self.dimension)), axis=1) > self.radius * (1 + RADIUS_TOLERANCE)
-
-
-Space = Circle | Ball
+from gradedsparse.spaces import Space
 
 
 class WeightedMultisets:

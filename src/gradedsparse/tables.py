@@ -12,7 +12,8 @@ import pyarrow.parquet
 
 from gradedsparse.data import is_state_file, open_arrays, read_states
 from gradedsparse.errors import GradedSparseError
-from gradedsparse.states import Ball, Circle, Space, WeightedMultisets
+from gradedsparse.spaces import Ball, Circle, Space
+from gradedsparse.states import WeightedMultisets
 
 KAPPA_TOLERANCE = 1e-4
 
