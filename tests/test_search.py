@@ -8,7 +8,7 @@ from builders import same_states
 
 from gradedsparse import Ball, Circle, GradedSparseError, distance
 from gradedsparse import mechanisms as m
-from gradedsparse.search import largest_ratio
+from gradedsparse.search import check, largest_ratio
 
 CIRCLE, SEGMENT, DISC = Circle(), Ball(1, 0.7), Ball(2, 3.0)
 CLOSE = 0.97  # of a sharp constant
@@ -116,6 +116,15 @@ def test_at_the_gate_the_constant_exceeds_what_single_moves_show():
     angle = m.flocking_angle(0.8)
     single = max(largest_ratio(angle, CIRCLE, axiom=axiom, restarts=2).ratio for axiom in ("A1", "A2"))
     assert single < 0.9 * angle.constant
+
+
+def test_a_check_holds_the_constant_against_all_three_searches():
+    found = check(m.count(), CIRCLE, restarts=1, steps=40)
+    assert found.found.ratio == pytest.approx(1.0, rel=1e-3)
+    assert found.by_axiom["A1"] == 0
+    assert found.by_axiom["A2"] == pytest.approx(1.0, rel=1e-3)
+    with pytest.raises(GradedSparseError, match=r"the count has no accumulative constant 0.9: .* the ratio 1"):
+        check(replace(m.count(), constant=0.9), CIRCLE, restarts=1)
 
 
 def test_the_search_beats_random_pairs(rng):

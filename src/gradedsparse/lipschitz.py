@@ -16,7 +16,8 @@ from scipy.sparse import coo_array, vstack
 from gradedsparse.errors import GradedSparseError
 from gradedsparse.mechanisms import quotients
 from gradedsparse.representation import Reading, atom_cost, distance_matrix, matching
-from gradedsparse.states import Space, WeightedMultisets, require_same_space
+from gradedsparse.spaces import Space
+from gradedsparse.states import WeightedMultisets, require_same_space
 
 # Values may exceed L d by this many kappa: the rounding of values that came from a mechanism of constant L.
 VALUE_TOLERANCE = 1e-9

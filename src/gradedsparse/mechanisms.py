@@ -16,7 +16,8 @@ import numpy as np
 
 from gradedsparse.errors import GradedSparseError
 from gradedsparse.representation import Reading, distance
-from gradedsparse.states import Ball, Circle, WeightedMultisets
+from gradedsparse.spaces import Ball, Circle
+from gradedsparse.states import WeightedMultisets
 
 # A change of output up to this many kappa is the rounding of two equal outputs.
 ROUNDING = 1e-14
@@ -180,7 +181,7 @@ def flocking_update(polarization: float) -> Mechanism:
         "conservative",
         1 / polarization,
         direction,
-        r"m/\lvert m\rvert,\ m = \sum_i \mu_i e^{\mathrm{i}\theta_i},\ \lvert m\rvert \ge \varpi_0",
+        r"m/\lvert m\rvert,\ m = \sum_i \mu_i e^{\mathrm{i}\theta_i}",
         sharp=True,
         domain=lambda z: np.linalg.norm(mean_vector(z), axis=1) >= polarization,
         needs=f"a polarization of at least {polarization:g}",
@@ -208,7 +209,7 @@ def flocking_angle(polarization: float) -> Mechanism:
         "conservative",
         np.pi / 2 / np.arcsin(polarization),
         angle,
-        r"\arg m,\ \lvert m\rvert \ge \varpi_0",
+        r"\arg m,\ m = \sum_i \mu_i e^{\mathrm{i}\theta_i}",
         sharp=True,
         domain=lambda z: np.linalg.norm(mean_vector(z), axis=1) >= polarization,
         needs=f"a polarization of at least {polarization:g}",

@@ -16,16 +16,20 @@ import numpy as np
 from gradedsparse.errors import GradedSparseError
 from gradedsparse.mechanisms import Mechanism, quotients
 from gradedsparse.representation import atom_cost
-from gradedsparse.states import Ball, Circle, Space, WeightedMultisets
+from gradedsparse.spaces import Ball, Circle, Space
+from gradedsparse.states import WeightedMultisets
 
 Axiom = Literal["A1", "A2"]
 
 # Below this many kappa the rounding of f would count for more than 1e-9 of the ratio.
 CLOSEST = 1e-6
+RATIO_TOLERANCE = 1e-8
 MOST_ATOMS = 5  # every matching of two states is tried, 120 at five atoms
 STARTS = 512
 PARENTS = 32  # pairs that a climb goes on from
 PROPOSALS = 24  # of each kind of move, at every step
+PATIENCE = 30  # steps without a gain before a climb ends
+WORTHWHILE = 1e-4  # a gain, as a part of the ratio
 SMALLEST_STEP = 1e-5
 UNBOUNDED = 1e4  # a ratio beyond this will do to show that there is no constant
 
@@ -68,10 +72,10 @@ def largest_ratio(
 
     With ``axiom`` the two states differ by one move and the cap of that axiom takes the place of d: ``A1``, the value
     of one element changes; ``A2``, the weights change at fixed values. By Theorem 1 the constant of a mechanism that is
-    defined on all states is the larger of the two. Only pairs at least ``closest`` kappa apart are looked at, and a
-    climb ends once its ratio is beyond 10,000. The same seed gives the same pair. Raises GradedSparseError unless the
-    space is a circle or a ball, ``atoms`` is in 1 to 5, ``restarts`` and ``steps`` are positive and ``closest`` is in
-    [1e-6, 1); and when no pair of states was found that the mechanism is defined on.
+    defined on all states is the larger of the two. Only pairs at least ``closest`` kappa apart are looked at. A climb
+    ends early when 30 steps gained less than 0.01 % or the ratio is beyond 10,000. The same seed gives the same pair.
+    Raises GradedSparseError unless the space is a circle or a ball, ``atoms`` is in 1 to 5, ``restarts`` and ``steps``
+    are positive and ``closest`` is in [1e-6, 1); and when no pair of states was found that the mechanism is defined on.
     """
     if not isinstance(space, (Circle, Ball)):
         raise GradedSparseError(f"the search moves values on a circle or in a ball, not in {space}")
@@ -95,6 +99,40 @@ def largest_ratio(
     return Witness(ratio, z, other, change, cost, climb.evaluated)
 
 
+@dataclass(frozen=True)
+class Check:
+    """A mechanism beside what the search found.
+
+    Attributes
+    ----------
+    found
+        the pair of states with the largest ratio
+    by_axiom
+        the largest ratio over the cap of ``A1`` and of ``A2`` alone
+    """
+
+    mechanism: Mechanism
+    found: Witness
+    by_axiom: dict[Axiom, float]
+
+
+def check(mechanism: Mechanism, space: Space, **options) -> Check:
+    """Search for pairs of states against the mechanism's constant, and with each axiom alone.
+
+    ``options`` are those of `largest_ratio` except ``axiom``. Raises GradedSparseError as that does, and when a ratio
+    exceeds the constant, which is then wrong.
+    """
+    found = largest_ratio(mechanism, space, **options)
+    by_axiom = {axiom: largest_ratio(mechanism, space, axiom=axiom, **options).ratio for axiom in ("A1", "A2")}
+    largest = max(found.ratio, *by_axiom.values())
+    if largest > mechanism.constant * (1 + RATIO_TOLERANCE):
+        raise GradedSparseError(
+            f"the {mechanism.name} has no {mechanism.reading} constant {mechanism.constant:.6g}: "
+            f"a pair of states has the ratio {largest:.6g}"
+        )
+    return Check(mechanism, found, by_axiom)
+
+
 class _Climb:
     """One hill climb after another on pairs of padded states: weights (n, 2, k), values (n, 2, k) or (n, 2, k, p)."""
 
@@ -106,9 +144,11 @@ class _Climb:
     def run(self, rng, atoms: int, steps: int) -> tuple[float, np.ndarray, np.ndarray]:
         """The best pair of one climb: its ratio, weights (2, k) and values (2, k)."""
         parents = self._best(*self._rated(*_starts(rng, atoms, self.space)))
+        mark, idle = 0.0, 0
         for _ in range(steps):
             ratios, weights, values = parents
-            if ratios[0] > UNBOUNDED:
+            mark, idle = (ratios[0], 0) if ratios[0] > mark * (1 + WORTHWHILE) else (mark, idle + 1)
+            if mark > UNBOUNDED or idle == PATIENCE:
                 break
             chosen = rng.integers(len(ratios), size=(len(MOVES), PROPOSALS))
             moved = [
