@@ -6,8 +6,11 @@ Names are imported when first used, so that the command line starts at once.
 from importlib import import_module
 
 _HOMES = {
-    "Ball": "states",
-    "Circle": "states",
+    "Ball": "spaces",
+    "Circle": "spaces",
+    "Discrete": "spaces",
+    "Finite": "spaces",
+    "Metric": "spaces",
     "WeightedMultisets": "states",
     "GradedSparseError": "errors",
     "distance": "representation",
@@ -17,7 +20,17 @@ _HOMES = {
     "cell_certify": "certificate",
     "load": "data",
 }
-_MODULES = ("figures", "flock", "mechanisms", "profile", "published", "representation", "states")
+_MODULES = (
+    "figures",
+    "flock",
+    "lipschitz",
+    "mechanisms",
+    "profile",
+    "published",
+    "representation",
+    "search",
+    "states",
+)
 
 __all__ = [*sorted(_HOMES), *_MODULES]
 
