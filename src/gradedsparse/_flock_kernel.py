@@ -12,7 +12,8 @@ BALL, GAUSSIAN, CAUCHY_CUBED, CAUCHY, BUMP_LINEAR, BUMP_SQUARED, BUMP_CUBED, BUM
 
 UNIT = 1 << 22  # one unit vector, in integers: as fine as a float32 mantissa
 CHUNK = 1 << 8  # neighbours summed in 32 bits before the sum is widened: UNIT * CHUNK is half of what 32 bits hold
-LANES = 16  # the neighbour list is padded to a multiple of this
+SORTING = 16  # steps after which particles that are close are made to lie close in memory again
+LANES = 16  # neighbours are taken by so many at a time, some of them too far away to count
 FAR = np.float32(1e9)  # where the padding sits: outside every cutoff
 EDGE = np.float32(0.05)  # where 1 - u is less, the exponential bump is below 1/UNIT
 
@@ -194,8 +195,29 @@ def _wrap(position, side):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
+def _by_place(x, y, side):
+    """The particles (N,) in the order of rows of unit squares."""
+    per_side = np.int64(np.ceil(side))
+    start = np.zeros(per_side * per_side + 1, np.int64)
+    square = np.empty(x.size, np.int64)
+    order = np.empty(x.size, np.int64)
+    for i in range(x.size):
+        square[i] = np.int64(y[i]) * per_side + np.int64(x[i])
+        start[square[i] + 1] += 1
+    for k in range(1, start.size):
+        start[k] += start[k - 1]
+    for i in range(x.size):
+        order[start[square[i]]] = i
+        start[square[i]] += 1
+    return order
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def _lay_out(flock, cells, count, near, reach, per_side, side):
-    """Lay out the strips; afterwards start[k] is the end of column k and so the start of column k + 1."""
+    """Lay out the strips, each followed by a padding that no particle sees.
+
+    Afterwards start[k] is the end of column k and, but for the padding, the start of column k + 1.
+    """
     x, y, c, s = flock
     row, column, start = cells
     width = per_side + 2 * reach
@@ -215,6 +237,9 @@ def _lay_out(flock, cells, count, near, reach, per_side, side):
             start[r * width + k] = filled
             for d in range(r - reach, r + reach + 1):
                 filled += count[d + per_side if d < 0 else d - per_side if d >= per_side else d, k]
+        for j in range(filled, filled + np.uint64(LANES)):
+            near[0][j] = FAR
+        filled += np.uint64(LANES)
     for i in range(x.size):
         unit_c = np.int32(np.rint(c[i] * np.float32(UNIT)))
         unit_s = np.int32(np.rint(s[i] * np.float32(UNIT)))
@@ -233,16 +258,14 @@ def _lay_out(flock, cells, count, near, reach, per_side, side):
                 _place(near, start, k + np.uint64(per_side), x[i] + side, image_y, unit_c, unit_s)
             if column[i] + margin > last:
                 _place(near, start, k - np.uint64(per_side), x[i] - side, image_y, unit_c, unit_s)
-    for j in range(filled, filled + np.uint64(LANES)):
-        near[0][j] = FAR
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _move(flock, noise, step, side):
+def _move(flock, noise, order, step, side):
     """Add the noise to the headings, and move."""
     x, y, c, s = flock
     for i in range(x.size):
-        sine, cosine = _sine_cosine(noise[i])
+        sine, cosine = _sine_cosine(noise[order[i]])
         c[i], s[i] = c[i] * cosine - s[i] * sine, c[i] * sine + s[i] * cosine
         x[i] = _wrap(x[i] + step * c[i], side)
         y[i] = _wrap(y[i] + step * s[i], side)
@@ -264,14 +287,20 @@ def advance(x, y, c, s, noise, box, cutoff, speed, kind, rate, power, reach):
     width = per_side + 2 * reach
     side = np.float32(box)
     law = (np.float32(cutoff) * np.float32(cutoff), np.float32(rate), np.float32(power))
-    flock = (x, y, c, s)
     cells = (np.empty(n, np.uint32), np.empty(n, np.uint32), np.empty(per_side * width + 1, np.uint64))
     count = np.empty((per_side, width), np.uint32)
-    room = 2 * (2 * reach + 1) * n + LANES
+    room = 2 * (2 * reach + 1) * n + per_side * LANES
     near = (
         np.empty(room, np.float32), np.empty(room, np.float32), np.empty(room, np.int32), np.empty(room, np.int32)
     )  # fmt: skip
+    order = np.arange(n)
+    flock = (x, y, c, s)
     for t in range(noise.shape[0]):
+        if t % SORTING == 0:
+            moved = _by_place(flock[0], flock[1], side)
+            order = order[moved]
+            flock = (flock[0][moved], flock[1][moved], flock[2][moved], flock[3][moved])
         _lay_out(flock, cells, count, near, reach, per_side, side)
         _turn_by(kind, flock, cells, near, reach, width, law)
-        _move(flock, noise[t], np.float32(speed), side)
+        _move(flock, noise[t], order, np.float32(speed), side)
+    x[order], y[order], c[order], s[order] = flock
