@@ -28,10 +28,10 @@ Atoms = tuple[tuple[int, int], ...]  # (weight in units, index of the value), so
 
 
 def least_constant(Z: WeightedMultisets, y: np.ndarray, reading: Reading = "conservative") -> float:
-    """The least constant of a mechanism with the values y (len(Z),), in units of kappa: max |y_j - y_k| / d(z_j, z_k).
+    """The least constant of a mechanism with the values y (len(Z),), in units of kappa.
 
-    ``inf`` when two states at distance 0 have different values. Raises GradedSparseError unless y is one finite number
-    a state. Extension corollary of Theorem 1.
+    The largest ``|y_j - y_k| / d(z_j, z_k)``; ``inf`` when two states at distance 0 have different values. Raises
+    GradedSparseError unless y is one finite number a state. Extension corollary of Theorem 1.
     """
     y = _values(Z, y)
     return float(quotients(np.abs(y[:, None] - y), distance_matrix(Z, reading=reading)).max())
