@@ -5,7 +5,7 @@ import pytest
 from builders import SPACES, SPACES_ON_FILE, one_state, random_states, states
 from scipy.optimize import linear_sum_assignment, linprog
 
-from gradedsparse import Ball, GradedSparseError, certificate_file, certify, distance_matrix, match, matching
+from gradedsparse import Ball, GradedSparseError, Metric, certificate_file, certify, distance_matrix, match, matching
 from gradedsparse.states import concatenate
 from gradedsparse.verification import verify_matching
 
@@ -133,6 +133,97 @@ def test_a_plan_that_is_not_optimal_is_refused(rng, monkeypatch):
 def test_bad_arguments_are_refused(call, message):
     with pytest.raises(GradedSparseError, match=message):
         call(states([[1.0], [2.0]], [[0.0], [1.0]]))
+
+
+# --- on candidates ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def on_candidates(monkeypatch):
+    """Every matching of equal halves goes through candidates and pricing, however small."""
+    monkeypatch.setattr(matching, "DENSE", 0)
+
+
+def assert_exact(matched, A, B):
+    cost = distance_matrix(A, B)
+    u, v = matched.potentials
+    assert matched.value == pytest.approx(cost[linear_sum_assignment(cost)].mean(), abs=ROUNDING)
+    assert sorted(matched.pairs[:, 1]) == list(range(len(B)))
+    assert matched.value == pytest.approx(cost[tuple(matched.pairs.T)].mean(), abs=ROUNDING)
+    assert (cost - u[:, None] - v).min() >= -ROUNDING
+    assert matched.lower == pytest.approx(u.mean() + v.mean(), abs=ROUNDING)
+    assert 0 <= matched.gap <= ROUNDING
+
+
+def test_candidates_and_pricing_reach_the_optimum(on_candidates, rng):
+    spaces = [space for space in SPACES if not isinstance(space, Metric)]
+    for i in range(120):
+        n, space = int(rng.integers(1, 40)), spaces[i % len(spaces)]
+        A, B = random_states(rng, n, space), random_states(rng, n, space)
+        assert_exact(match(A, B, tol=0), A, B)
+
+
+def test_ties_duplicates_and_equal_halves_on_candidates(on_candidates, rng):
+    for _ in range(20):
+        A, B = tied_states(rng, 30), tied_states(rng, 30)
+        assert_exact(match(A, B, tol=0), A, B)
+        assert match(A, A[rng.permutation(30)], tol=0).value <= ROUNDING
+    assert match(A[:1], B[:1]).pairs.tolist() == [[0, 0]]
+
+
+def test_clusters_of_unequal_size_on_candidates(on_candidates, rng):
+    """Most nearest neighbours lead to the wrong cluster: the graph must grow before the matching is optimal."""
+    near = states([[1.0]] * 80, rng.uniform(0, 0.3, (80, 1)))
+    far = states([[1.0]] * 80, rng.uniform(3, 3.3, (80, 1)))
+    A, B = concatenate([near, far[:20]]), concatenate([near[:20], far])
+    assert_exact(match(A, B, tol=0), A, B)
+
+
+def test_truncated_states_on_candidates(on_candidates, rng):
+    A, B = (random_states(rng, 60, most=15).truncate(share) for share in (0.3, 0.1))
+    assert_exact(match(A, B, tol=0), A, B)
+
+
+def test_loose_bounds_cost_time_but_not_exactness(on_candidates, rng, monkeypatch):
+    def no_bounds(A, B):
+        return np.zeros((1, len(A)), np.float32), np.zeros((1, len(B)), np.float32)
+
+    monkeypatch.setattr(matching, "features", no_bounds)
+    A, B = random_states(rng, 50), random_states(rng, 50)
+    assert_exact(match(A, B, tol=0), A, B)
+
+
+def test_bounds_spare_most_distances(rng):
+    A, B = (states([np.ones(8)] * 600, rng.uniform(0, 6.2, (600, 1)) + rng.uniform(-0.5, 0.5, (600, 8))) for _ in "ab")
+    matched = match(A, B, tol=0)
+    assert_exact(matched, A, B)
+    assert matched.evaluated < 0.4 * 600**2
+
+
+def test_one_and_two_threads_give_the_same_matching_on_candidates(on_candidates, rng):
+    A, B = random_states(rng, 80), random_states(rng, 80)
+    one, two = match(A, B, threads=1), match(A, B, threads=2)
+    assert (one.value, one.lower, one.evaluated) == (two.value, two.lower, two.evaluated)
+    assert np.array_equal(one.pairs, two.pairs)
+
+
+def test_stopped_at_any_moment_the_matching_and_its_lower_bound_are_valid(on_candidates, rng, monkeypatch):
+    A, B = random_states(rng, 100), random_states(rng, 100)
+    cost = distance_matrix(A, B)
+    exact = cost[linear_sum_assignment(cost)].mean()
+    gaps = []
+    for moment in range(12):
+        ticks = iter(range(1000))
+        monkeypatch.setattr(matching.time, "monotonic", lambda ticks=ticks: next(ticks))
+        stopped = match(A, B, tol=0, time_limit=moment)
+        u, v = stopped.potentials
+        assert stopped.lower - ROUNDING <= exact <= stopped.value + ROUNDING
+        assert (cost - u[:, None] - v).min() >= -ROUNDING
+        verify_matching(A, B, stopped.pairs, stopped.mass, stopped.potentials, stopped.value, stopped.lower)
+        gaps.append(stopped.gap)
+    assert gaps[0] > 0.01
+    with pytest.raises(GradedSparseError, match="time_limit must be at least 0 seconds, not -1"):
+        match(A, B, time_limit=-1)
 
 
 # --- verification ---------------------------------------------------------------------------------

@@ -158,7 +158,7 @@ def distance_rows(kind, tables, offsets_a, a, x, left_a, offsets_b, b, y, left_b
     ``left_a, left_b`` are the weights that a truncation left out, half of which every distance carries. With
     ``symmetric`` A and B are the same states and only the columns beyond the row are computed.
     """
-    scratch = new_scratch(max(_largest(offsets_a, first, last), _largest(offsets_b, 0, len(left_b))))
+    scratch = new_scratch(max(largest_state(offsets_a, first, last), largest_state(offsets_b, 0, len(left_b))))
     for i in range(first, last):
         for j in range(i + 1 if symmetric else 0, len(left_b)):
             cost = match_atoms(
@@ -169,7 +169,21 @@ def distance_rows(kind, tables, offsets_a, a, x, left_a, offsets_b, b, y, left_b
 
 
 @njit(nogil=True, cache=True)
-def _largest(offsets, first, last):
+def distance_pairs(kind, tables, a_states, b_states, rows, columns, first, last, out):
+    """Distances of the pairs of states (rows[t], columns[t]), first <= t < last, into ``out``."""
+    offsets_a, a, x, left_a = a_states
+    offsets_b, b, y, left_b = b_states
+    scratch = new_scratch(max(largest_state(offsets_a, 0, len(left_a)), largest_state(offsets_b, 0, len(left_b))))
+    for t in range(first, last):
+        i, j = rows[t], columns[t]
+        out[t] = 0.5 * (left_a[i] + left_b[j]) + match_atoms(
+            kind, tables, a, x, offsets_a[i], offsets_a[i + 1], b, y, offsets_b[j], offsets_b[j + 1], NO_LIMIT, scratch
+        )
+
+
+@njit(nogil=True, cache=True)
+def largest_state(offsets, first, last):
+    """The most atoms of the states first..last, at least 1."""
     size = 1
     for i in range(first, last):
         size = max(size, offsets[i + 1] - offsets[i])

@@ -25,6 +25,7 @@ from gradedsparse.states import WeightedMultisets, require_same_space
 Reading = Literal["conservative", "accumulative"]
 
 ROWS_PER_TASK = 16
+PAIRS_PER_TASK = 4096
 TABLE_ENTRIES = 1 << 18  # of a user's ground metric, computed at a time
 
 
@@ -75,6 +76,36 @@ def distance_matrix(
     return out
 
 
+def distance_pairs(
+    A: WeightedMultisets,
+    B: WeightedMultisets,
+    rows: np.ndarray,
+    columns: np.ndarray,
+    reading: Reading = "conservative",
+    threads: int | None = None,
+) -> np.ndarray:
+    """The distances d(A_i, B_j) / kappa of listed pairs, i in ``rows`` (k,) and j in ``columns`` (k,), as (k,) float64.
+
+    Raises as `distance_matrix` does, and for a ground metric that is a user's function.
+    """
+    require_same_space(A, B)
+    if isinstance(A.space, Metric):
+        raise GradedSparseError("listed pairs need a ground metric that is known by formula or table")
+    rows, columns = np.asarray(rows, np.int64), np.asarray(columns, np.int64)
+    out, tables = np.empty(len(rows)), tables_of(A.space)
+    a, b = (
+        (half.offsets, half.weights, half.coordinates, half.left) for half in (prepare(A, reading), prepare(B, reading))
+    )
+
+    def fill(first: int) -> None:
+        last = min(first + PAIRS_PER_TASK, len(rows))
+        kernel.distance_pairs(A.space.kind, tables, a, b, rows, columns, first, last, out)
+
+    with ThreadPoolExecutor(thread_count(threads)) as pool:
+        list(pool.map(fill, range(0, len(rows), PAIRS_PER_TASK)))
+    return out
+
+
 @dataclass(frozen=True)
 class Prepared:
     """States as the compiled kernels take them: the atoms of each by descending weight, equal weights by value.
@@ -108,11 +139,11 @@ def _row_filler(
     if isinstance(A.space, Metric):
         return lambda first: _fill_rows_by_tables(A, B, reading, out, first)
     a, b = prepare(A, reading), prepare(B, reading)
-    table = A.space.table if isinstance(A.space, Finite) else np.empty((0, 0))
+    tables = tables_of(A.space)
 
     def fill_rows(first: int) -> int:
         last = min(first + ROWS_PER_TASK, len(A))
-        _fill(A.space.kind, table, a, b, first, last, symmetric, out)
+        _fill(A.space.kind, tables, a, b, first, last, symmetric, out)
         return last - first
 
     return fill_rows
@@ -129,7 +160,7 @@ def _fill_rows_by_tables(A: WeightedMultisets, B: WeightedMultisets, reading: Re
         table = A.space.ground(some_a.values[:, None], some_b.values[None])
         b = prepare(_numbered(some_b), reading)
         part = np.empty((len(some_a), len(some_b)))
-        _fill(A.space.kind, table, a, b, 0, len(some_a), False, part)
+        _fill(A.space.kind, (table, np.ascontiguousarray(table.T)), a, b, 0, len(some_a), False, part)
         out[first : first + len(some_a), lo:hi] = part
     return len(some_a)
 
@@ -139,8 +170,13 @@ def _numbered(z: WeightedMultisets) -> WeightedMultisets:
     return WeightedMultisets(z.offsets, z.weights, np.arange(float(len(z.weights))), Discrete(), z.dropped)
 
 
-def _fill(kind: int, table: np.ndarray, a: Prepared, b: Prepared, first: int, last: int, symmetric: bool, out):
-    tables = table, np.ascontiguousarray(table.T)
+def tables_of(space: Space) -> tuple[np.ndarray, np.ndarray]:
+    """The ground metric there and back for the kernels, as tables; empty where the space has a formula."""
+    table = space.table if isinstance(space, Finite) else np.empty((0, 0))
+    return table, table
+
+
+def _fill(kind: int, tables: tuple, a: Prepared, b: Prepared, first: int, last: int, symmetric: bool, out):
     kernel.distance_rows(
         kind, tables, a.offsets, a.weights, a.coordinates, a.left, b.offsets, b.weights, b.coordinates, b.left,
         first, last, symmetric, out,
