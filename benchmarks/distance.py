@@ -5,7 +5,7 @@
 
 Every method gets the states and returns the distances; the others build their costs by vectorised NumPy on padded
 buckets, which is counted, and `solver only` leaves that out. States are drawn, not simulated: k headings within a noise
-of 1.2 around a random direction, k as in the flock; Gaussian weights of neighbours at density 2, cut at 0.1 %.
+of 1.2 around a random direction, k as in the flock; Gaussian weights of neighbours as dense as in the ordered flock, cut at 0.1 %.
 """
 
 import argparse
@@ -31,8 +31,8 @@ def ball_states(n, rng):
     return gs.WeightedMultisets.from_lists([np.ones(len(x)) for x in values], values, gs.Circle())
 
 
-def gaussian_states(n, rng, h=0.5, density=2.0):
-    """About 34 atoms, weights exp(-r^2 / (2 h^2)) of a Poisson cloud around an atom of weight 1."""
+def gaussian_states(n, rng, h=0.5, density=3.0):
+    """Weights exp(-r^2 / (2 h^2)) of a Poisson cloud around an atom of weight 1."""
     weights, values = [], []
     for _ in range(n):
         radius = 2.2 * np.sqrt(rng.random(rng.poisson(density * np.pi * 2.2**2)))

@@ -15,12 +15,12 @@ NO_LIMIT = np.inf
 
 @njit(nogil=True, cache=True)
 def new_scratch(size):
-    """Working arrays for states of up to ``size`` atoms: profit matrix, five real rows, three rows of indices."""
+    """Working arrays for states of up to ``size`` atoms: profit matrix, six real rows, three rows of indices."""
     width = _whole_lanes(size)
     profit = np.empty(size * width)
     return (
         profit, np.empty(width), np.empty(width), np.empty(width), np.empty(width), np.empty(width),
-        np.empty(width, np.int64), np.empty(width, np.int64), np.empty(width, np.int64),
+        np.empty(2 * width), np.empty(width, np.int64), np.empty(width, np.int64), np.empty(width, np.int64),
     )  # fmt: skip
 
 
@@ -117,6 +117,40 @@ def assign(profit, n, m, a, a_lo, excess, u, v, open_v, reach, settled, column_o
     return shortfall
 
 
+@njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})
+def _least_arcs(x, x_lo, n, y, y_lo, m, width, best, lead, around):
+    """The least total arc of n points of a circle matched to distinct ones of m >= n; both sorted, in units of kappa.
+
+    Two matched arcs never need to cross, so there is an optimum that keeps the cyclic order: the points go to a chain
+    of the others with m - n skips. best[s, l] is the least total so far of the chains that begin at l and have skipped s
+    or fewer; all beginnings are taken in one vector loop.
+    """
+    width, n, m = np.uint64(width), np.uint64(n), np.uint64(m)  # unsigned indices spare the test for negative ones
+    one = np.uint64(1)
+    for t in range(m):
+        around[t] = y[0, np.uint64(y_lo) + t]
+    for t in range(m, width + width):
+        around[t] = around[t - m]
+    ends = m - n + one
+    for k in range(ends * width):
+        best[k] = 0.0 if k < width else np.inf
+    for i in range(n):
+        here = x[0, np.uint64(x_lo) + i]
+        for k in range(width):
+            lead[k] = np.inf
+        for s in range(ends):
+            at, there = s * width, i + s
+            for k in range(width):
+                so_far = min(lead[k], best[at + k])
+                lead[k] = so_far
+                gap = abs(here - around[there + k])
+                best[at + k] = so_far + min(gap, 2.0 - gap)
+    total = np.inf
+    for k in range(ends * width):
+        total = min(total, best[k])
+    return total
+
+
 @njit(inline="always")
 def match_atoms(kind, tables, a, x, a_lo, a_hi, b, y, b_lo, b_hi, limit, scratch):
     """The cost of the best matching of atoms a_lo:a_hi of (a, x) and b_lo:b_hi of (b, y), or a lower bound above
@@ -130,8 +164,14 @@ def match_atoms(kind, tables, a, x, a_lo, a_hi, b, y, b_lo, b_hi, limit, scratch
         table = tables[1]
         a, x, a_lo, a_hi, b, y, b_lo, b_hi = b, y, b_lo, b_hi, a, x, a_lo, a_hi
     n, m = a_hi - a_lo, b_hi - b_lo
-    profit, u, v, open_v, reach, settled, column_of, row_of, parent = scratch
+    profit, u, v, open_v, reach, settled, around, column_of, row_of, parent = scratch
     width = _whole_lanes(m)
+    if kind == CIRCLE_KIND and a[a_lo] == a[a_hi - 1] and b[b_lo] == b[b_hi - 1] and m - n <= n:
+        weight, other = a[a_lo], b[b_lo]
+        least = 0.5 * (n * abs(weight - other) + (m - n) * other)
+        if least > limit:
+            return least
+        return least + min(weight, other) * _least_arcs(x, a_lo, n, y, b_lo, m, width, profit, reach, around)
     _fill_profit(kind, table, a, x, a_lo, n, b, y, b_lo, width, profit)
     least = 0.0  # half of what the weights of b exceed those of a
     for j in range(b_lo, b_hi):
