@@ -4,8 +4,9 @@
     .venv/bin/python benchmarks/distance.py
 
 Every method gets the states and returns the distances; the others build their costs by vectorised NumPy on padded
-buckets, which is counted, and `solver only` leaves that out. States are drawn, not simulated: k headings within a noise
-of 1.2 around a random direction, k as in the flock; Gaussian weights of neighbours as dense as in the ordered flock, cut at 0.1 %.
+buckets, which is counted, and `solver only` leaves that out. States are drawn, not simulated: headings within a noise
+of 1.2 around a random direction, as many as in the flock; Gaussian weights of neighbours as dense as in the ordered
+flock, cut at 0.1 %.
 """
 
 import argparse

@@ -122,8 +122,8 @@ def _least_arcs(x, x_lo, n, y, y_lo, m, width, best, lead, around):
     """The least total arc of n points of a circle matched to distinct ones of m >= n; both sorted, in units of kappa.
 
     Two matched arcs never need to cross, so there is an optimum that keeps the cyclic order: the points go to a chain
-    of the others with m - n skips. best[s, l] is the least total so far of the chains that begin at l and have skipped s
-    or fewer; all beginnings are taken in one vector loop.
+    of the others with m - n skips. best[s, l] is the least total so far of the chains that begin at l, with s skips;
+    all beginnings are taken in one vector loop.
     """
     width, n, m = np.uint64(width), np.uint64(n), np.uint64(m)  # unsigned indices spare the test for negative ones
     one = np.uint64(1)

@@ -119,7 +119,7 @@ def _match_on_all(A: WeightedMultisets, B: WeightedMultisets, tol: float, thread
 
 
 @dataclass
-class Candidates:
+class _Candidates:
     """The graph of candidate pairs, by rows: the columns ``starts[i]:starts[i + 1]`` of row i and their distances."""
 
     starts: np.ndarray
@@ -127,18 +127,18 @@ class Candidates:
     costs: np.ndarray
 
     @classmethod
-    def of(cls, rows: np.ndarray, columns: np.ndarray, costs: np.ndarray, n: int) -> Candidates:
+    def of(cls, rows: np.ndarray, columns: np.ndarray, costs: np.ndarray, n: int) -> _Candidates:
         """The graph with the given pairs, each once, in any order."""
         code = rows.astype(np.int64) * n + columns
         _, first = np.unique(code, return_index=True)
         starts = np.searchsorted(code[first], np.arange(n + 1) * n)
         return cls(starts, columns[first].astype(np.int64), costs[first])
 
-    def add(self, rows: np.ndarray, columns: np.ndarray, costs: np.ndarray) -> Candidates:
+    def add(self, rows: np.ndarray, columns: np.ndarray, costs: np.ndarray) -> _Candidates:
         """The graph with more pairs."""
         n = len(self.starts) - 1
         own = np.repeat(np.arange(n), np.diff(self.starts))
-        return Candidates.of(
+        return _Candidates.of(
             np.concatenate([own, rows]), np.concatenate([self.columns, columns]), np.concatenate([self.costs, costs]), n
         )
 
@@ -175,7 +175,7 @@ class _Search:
                 bar.update(last - first)
         return results
 
-    def nearest(self) -> Candidates:
+    def nearest(self) -> _Candidates:
         """For every row its nearest columns, as far as the bounds find them, and the column of its own number."""
         k = min(NEIGHBOURS, self.n)
         columns, costs = np.empty((self.n, k), np.int64), np.empty((self.n, k))
@@ -188,7 +188,7 @@ class _Search:
             )
         )
         rows = np.repeat(np.arange(self.n), k)
-        graph = Candidates.of(rows, columns.ravel(), costs.ravel(), self.n)
+        graph = _Candidates.of(rows, columns.ravel(), costs.ravel(), self.n)
         own = np.arange(self.n)
         return graph.add(own, own, self.distances(own, own))
 
@@ -266,7 +266,7 @@ def _perfect(
 
 def _stopped(
     search: _Search,
-    graph: Candidates,
+    graph: _Candidates,
     v: np.ndarray,
     column_of: np.ndarray,
     row_of: np.ndarray,
