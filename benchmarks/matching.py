@@ -70,9 +70,9 @@ def main():
         return
     for rule in args.rules:
         print(f"\n{rule}, {args.threads} threads")
-        print(
-            f"{'a half':>8}{'W1':>10}{'seconds':>10}{'dense':>10}{'ratio':>8}{'distances':>11}{'MiB':>7}{'exponent':>10}"
-        )
+        for title in ("a half", "W1", "seconds", "dense", "ratio", "distances", "MiB", "exponent"):
+            print(f"{title:>10}", end="")
+        print()
         last = None
         for n in sorted({*args.dense, *args.lazy}):
             run = in_process(rule, n, "lazy", args.threads)
