@@ -15,7 +15,7 @@ import pytest
 from builders import same_states
 from scipy.integrate import quad
 
-from gradedsparse import GradedSparseError, flock, load
+from gradedsparse import Circle, GradedSparseError, WeightedMultisets, certify, data, flock, load, profile, published
 from gradedsparse.flock import Parameters, advance, advance_reference, sample_states, simulate
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
@@ -227,6 +227,42 @@ def test_polarization_counts_and_gate():
     assert flock.polarization(z)[0] == pytest.approx(local)
     assert flock.gate_share(z, local - 0.01) == 1
     assert flock.gate_share(z, local + 0.01) == 0
+
+
+def test_observables_of_states_known_by_hand():
+    """Two replicas of two states: counts 1, 2 and 2, 3; polarizations 1, 1/3 and 1, 0."""
+    up, down = 0.0, np.pi
+    values = [[up, up], [up, up, down], [down] * 3, [up, up, down, down]]
+    z = WeightedMultisets.from_lists([np.ones(len(x)) for x in values], values, Circle())
+    seen = flock.observables(z, gate=0.3, per_replica=2)
+    assert seen["count"] == pytest.approx((2, 0.5))
+    assert seen["polarization"] == pytest.approx((7 / 12, 1 / 12))
+    assert seen["gate"] == pytest.approx((0.75, 0.25))
+    assert [seen[k].value for k in ("k_1pct", "k_01pct")] == [4, 4]
+    assert flock.observables(z, gate=0.3)["count"] == pytest.approx((2, math.sqrt(2 / 3 / 4)))
+
+
+def test_the_error_of_k_is_that_of_a_crossing():
+    """Two equal atoms in 2 % of the states, one in the others: tau_1 is 1 % as often above as below, tau_2 = 0."""
+    values = [[0.0, 1.0] if i % 50 == 0 else [0.0] for i in range(5000)]
+    z = WeightedMultisets.from_lists([np.ones(len(x)) for x in values], values, Circle())
+    seen = flock.observables(z, gate=0.5)
+    assert seen["k_1pct"].error == pytest.approx(0.5, abs=0.05)
+    assert seen["k_01pct"] == (2, 0)
+    for name, p in (("k_1pct", 0.01), ("k_01pct", 0.001)):
+        assert seen[name].value == profile.atoms_beyond(z, p)
+
+
+@pytest.mark.parametrize(("states", "per_replica"), [(1, 1), (3, 3), (3, 2)])
+def test_observables_need_whole_replicas(states, per_replica, forty):
+    with pytest.raises(GradedSparseError, match="not those of two or more replicas"):
+        flock.observables(forty[:states], 0.5, per_replica)
+
+
+def test_final_orders_are_those_of_the_replicas():
+    expected = [simulate(SMALL, seed=7, replica=i).order[-1] for i in range(3)]
+    for workers in (1, 2):
+        assert flock.final_orders(SMALL, 3, seed=7, workers=workers).tolist() == expected
 
 
 # The same seed must give the same states on every machine and in every version: the committed data depend on it.
@@ -590,8 +626,41 @@ def test_the_calibrated_flock_is_the_committed_and_the_published_one():
     committed = load("ball_eta1.2")
     again = sample_states(Parameters(rule="ball", eta=1.2), replicas=1, seed=1, progress=False)
     assert same_states(again, committed[:1])
-    for figure, published in ((flock.counts, 10.7), (flock.polarization, 0.94)):
+    for figure, paper in ((flock.counts, 10.7), (flock.polarization, 0.94)):
         observed = figure(committed)
         sampling_error = observed.std() / math.sqrt(len(committed))
-        rounding = 0.05 if published > 1 else 0.005
-        assert abs(observed.mean() - published) <= 3 * sampling_error + rounding
+        rounding = 0.05 if paper > 1 else 0.005
+        assert abs(observed.mean() - paper) <= 3 * sampling_error + rounding
+
+
+def test_every_committed_set_is_the_planned_one_and_has_its_published_row():
+    """Parameters, seed and truncation as planned; where the tables name the flock, exactly one row does."""
+    for name, entry in data.manifest().items():
+        planned = flock.STUDY[name].made_by
+        made_by = {key: entry["made_by"][key] for key in planned}
+        assert made_by | {"replicas": 0} == planned | {"replicas": 0}
+    for planned in flock.STUDY.values():
+        rule, eta, h = planned.parameters.rule, planned.parameters.eta, planned.parameters.h
+        if rule == "ball":
+            published.row("table4", eta=eta)
+        elif rule == "gaussian" and eta == 1.2:
+            published.row("table3", h=h)
+        else:
+            published.row("table2", rule=rule, eta=eta)
+    seeds = [planned.seed for planned in flock.STUDY.values()]
+    assert len(set(seeds)) == len(seeds)
+
+
+# --- the precision of a file ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("truncate", [0.0, 0.001])
+@pytest.mark.parametrize("fields", [{}, {"rule": "gaussian"}, {"rule": "cauchy", "dropped": 1e-2}], ids=str)
+def test_the_single_precision_of_a_file_hardly_moves_the_certificate(fields, truncate, tmp_path):
+    frame = simulate(Parameters(n_particles=200, box=10.0, burn_in=100, **fields), seed=3)
+    exact = frame.states(range(200)).truncate(truncate)
+    data.write_states(tmp_path / "states.npz", exact)
+    kept = data.read_states(tmp_path / "states.npz")
+    assert not np.array_equal(kept.values, exact.values)
+    before, after = (certify(z[:100], z[100:]).value for z in (exact, kept))
+    assert abs(after - before) < 1e-5

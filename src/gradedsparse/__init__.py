@@ -21,6 +21,7 @@ _HOMES = {
     "load": "data",
 }
 _MODULES = (
+    "animation",
     "bounds",
     "designs",
     "figures",

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -29,6 +29,7 @@ from gradedsparse._arguments import require_integer, require_writable_path, thre
 from gradedsparse.data import provenance, read_states, write_states
 from gradedsparse.errors import GradedSparseError
 from gradedsparse.mechanisms import mean_vector
+from gradedsparse.profile import tails
 from gradedsparse.spaces import Circle
 from gradedsparse.states import WeightedMultisets, concatenate, require_share
 
@@ -37,6 +38,7 @@ SHARD = 25  # replicas saved together
 MANY = 100  # neighbours within the cutoff from which smaller cells pay
 LARGEST_EXPONENT = 700.0  # of e, that fits a float
 PATIENCE = 30  # seconds to wait for a Dask scheduler and its first worker
+RESAMPLES = 200  # bootstrap samples behind the sampling error of k(p)
 
 # The fields that each rule has, with their defaults; another rule's field is refused.
 RULES = {
@@ -213,6 +215,45 @@ class Flock:
         return weights[seen], self.headings[moment, seen]
 
 
+class Planned(NamedTuple):
+    """A data set of the study: its flock, the seed, the number of replicas and the weight share truncated."""
+
+    parameters: Parameters
+    seed: int
+    replicas: int
+    truncate: float
+
+    @property
+    def made_by(self) -> dict:
+        """What `make_file` will record of it, but the code version."""
+        return _run(self.parameters, self.seed, 1) | {"truncate": self.truncate, "replicas": self.replicas}
+
+
+def _planned(seed: int, replicas: int, **fields) -> Planned:
+    parameters = Parameters(**fields)
+    return Planned(parameters, seed, replicas, 0.0 if parameters.rule == "ball" else 0.001)
+
+
+# The data sets of the study by name, whether they are made yet or not; `recipe` gives the command for each.
+STUDY = {
+    "ball_eta1.2": _planned(1, 8000, eta=1.2),
+    "ball_eta2.4": _planned(2, 8000, eta=2.4),
+    "ball_eta3": _planned(3, 8000, eta=3.0),
+    "ball_eta4": _planned(4, 8000, eta=4.0),
+    "ball_eta5": _planned(5, 8000, eta=5.0),
+    "gaussian_h0.125_eta1.2": _planned(6, 8000, rule="gaussian", h=0.125, eta=1.2),
+    "gaussian_h0.18_eta1.2": _planned(13, 8000, rule="gaussian", h=0.18, eta=1.2),
+    "gaussian_h0.25_eta1.2": _planned(14, 8000, rule="gaussian", h=0.25, eta=1.2),
+    "gaussian_h0.35_eta1.2": _planned(15, 8000, rule="gaussian", h=0.35, eta=1.2),
+    "gaussian_h0.5_eta1.2": _planned(7, 8000, rule="gaussian", h=0.5, eta=1.2),
+    "bump_eta1.2": _planned(8, 4000, rule="bump", eta=1.2),
+    "cauchy_eta1.2": _planned(9, 4000, rule="cauchy", eta=1.2),
+    "gaussian_h0.5_eta2.4": _planned(10, 4000, rule="gaussian", h=0.5, eta=2.4),
+    "bump_eta2.4": _planned(11, 4000, rule="bump", eta=2.4),
+    "cauchy_eta2.4": _planned(12, 4000, rule="cauchy", eta=2.4),
+}
+
+
 def simulate(
     parameters: Parameters,
     seed: int,
@@ -268,6 +309,57 @@ def counts(z: WeightedMultisets) -> np.ndarray:
 def gate_share(z: WeightedMultisets, gate: float) -> float:
     """The share of the states whose local polarization is at least ``gate``; states on the circle."""
     return float(np.mean(polarization(z) >= gate))
+
+
+class Estimate(NamedTuple):
+    """A figure of a sample and its standard error."""
+
+    value: float
+    error: float
+
+
+def observables(z: WeightedMultisets, gate: float, per_replica: int = 1) -> dict[str, Estimate]:
+    """What the published tables tell of a flock, from its states on the circle, ``per_replica`` in a row from each
+    replica.
+
+    By the names of the published columns: ``count``, atoms besides the particle itself; ``polarization``, mean and
+    local; ``gate``, the share of states whose polarization is at least ``gate``; ``k_1pct`` and ``k_01pct``, the least
+    k whose mean tail is at most 1 % and 0.1 %. The replica is the unit of the errors: the spread of replica means, and
+    for the two k a bootstrap over replicas. Raises GradedSparseError unless there are at least two replicas, whole.
+    """
+    require_integer("the number of states from a replica", per_replica, 1)
+    replicas, rest = divmod(len(z), per_replica)
+    if rest or replicas < 2:
+        raise GradedSparseError(f"{len(z)} states are not those of two or more replicas with {per_replica} in each")
+
+    def by_replica(figure: np.ndarray) -> np.ndarray:
+        return figure.reshape(replicas, per_replica, -1).mean(axis=1)
+
+    local = polarization(z)
+    columns = {"count": counts(z), "polarization": local, "gate": local >= gate}
+    found = {}
+    for name, figure in columns.items():
+        means = by_replica(figure)
+        found[name] = Estimate(float(means.mean()), float(means.std(ddof=1) / math.sqrt(replicas)))
+    tail = by_replica(tails(z))
+    rng = np.random.default_rng(0)
+    shares = [rng.multinomial(replicas, np.full(replicas, 1 / replicas)) / replicas for _ in range(RESAMPLES)]
+    resampled = np.array([share @ tail for share in shares])
+    for name, p in (("k_1pct", 0.01), ("k_01pct", 0.001)):
+        spread = np.sum(resampled > p, axis=1).std(ddof=1)
+        found[name] = Estimate(float(np.sum(tail.mean(axis=0) > p)), float(spread))
+    return found
+
+
+def final_orders(parameters: Parameters, replicas: int, seed: int, workers: int | None = None) -> np.ndarray:
+    """The order of each of ``replicas`` independent flocks after the burn-in, (replicas,) in [0, 1].
+
+    ``workers`` is the number of threads, all cores by default; the result does not depend on it. Raises as
+    `sample_states` does.
+    """
+    _require_sample(parameters, replicas, seed, 1)
+    with _executor(workers, None) as pool:
+        return np.array(list(pool.map(lambda i: simulate(parameters, seed, i).order[-1], range(replicas))))
 
 
 def advance(parameters: Parameters, x, y, c, s, noise) -> None:
