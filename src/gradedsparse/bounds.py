@@ -20,7 +20,7 @@ def features(A: WeightedMultisets, B: WeightedMultisets) -> tuple[np.ndarray, np
     """Mechanisms of the unit conservative class at all states, (q, len(A)) and (q, len(B)) float32, in units of kappa.
 
     The sum of the j heaviest shares, for some j, and the mean of rho(x, y) / kappa - 1/2 for some landmarks y. Any
-    |difference| of one of them is at most d / kappa. Raises GradedSparseError for different spaces.
+    difference of one of them is at most d / kappa in size. Raises GradedSparseError for different spaces.
     """
     require_same_space(A, B)
     landmarks = _landmarks(A, B)
