@@ -236,6 +236,7 @@ def test_observables_of_states_known_by_hand():
     z = WeightedMultisets.from_lists([np.ones(len(x)) for x in values], values, Circle())
     seen = flock.observables(z, gate=0.3, per_replica=2)
     assert seen["count"] == pytest.approx((2, 0.5))
+    assert f"{seen['count']:.2f}" == "2.00 ± 0.50"
     assert seen["polarization"] == pytest.approx((7 / 12, 1 / 12))
     assert seen["gate"] == pytest.approx((0.75, 0.25))
     assert [seen[k].value for k in ("k_1pct", "k_01pct")] == [4, 4]

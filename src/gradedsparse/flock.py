@@ -312,10 +312,13 @@ def gate_share(z: WeightedMultisets, gate: float) -> float:
 
 
 class Estimate(NamedTuple):
-    """A figure of a sample and its standard error."""
+    """A figure of a sample and its standard error; a format such as ``.2f`` writes both, with ± between."""
 
     value: float
     error: float
+
+    def __format__(self, spec: str) -> str:
+        return f"{self.value:{spec}} ± {self.error:{spec}}"
 
 
 def observables(z: WeightedMultisets, gate: float, per_replica: int = 1) -> dict[str, Estimate]:
