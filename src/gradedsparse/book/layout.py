@@ -114,9 +114,12 @@ def chapter_names(layout: Layout) -> list[str]:
 
 
 def nearest(name: str, valid: list[str]) -> str | None:
-    """The valid name most like `name`, or None where there is no valid name at all."""
-    matches = difflib.get_close_matches(name, valid, n=1, cutoff=0.0)
-    return matches[0] if matches else None
+    """The valid name most like `name`, among equals one of its length; None where there is no valid name at all."""
+
+    def likeness(other: str) -> tuple[float, int]:
+        return difflib.SequenceMatcher(None, name, other).ratio(), -abs(len(name) - len(other))
+
+    return max(valid, key=likeness, default=None)
 
 
 def find_chapter(wanted: str, names: list[str]) -> str:
