@@ -2,6 +2,7 @@
 
 import fcntl
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -330,6 +331,12 @@ def test_the_record_names_what_changed(book):
     write(book.root, "requirements.lock", "numpy==2\n")
     write_chapter(book.root, "04_certificate", CELL, "2", LABELLED, data=["sample"])
     assert changed(before, plan(book).made_from) == {"notebook"}
+
+
+def test_a_star_stands_for_all_committed_data(data_folder):
+    entry = "{file: x.npz, sha256: '0', command: make}"
+    (data_folder / "manifest.yaml").write_text(f"b_set: {entry}\na_set: {entry}\n")
+    assert data_names(SimpleNamespace(name="01", data=["*"]), {}) == ["a_set", "b_set"]
 
 
 def test_the_record_depends_on_the_checksum_of_the_data(book):

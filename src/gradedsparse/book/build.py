@@ -150,13 +150,15 @@ class Planner:
 
 
 def data_names(chapter: Chapter, settings: Mapping[str, Setting]) -> list[str]:
-    """The data sets that a run reads: those declared, or the one that `dataset` names instead.
+    """The data sets that a run reads: those declared ("*": all there are), or the one that `dataset` names instead.
 
     Raises GradedSparseError if `dataset` would have to replace more than one.
     """
     setting = settings.get("dataset")
     if setting is None:
-        return chapter.data
+        from gradedsparse.data import manifest
+
+        return sorted(manifest()) if chapter.data == ["*"] else chapter.data
     if len(chapter.data) > 1:
         raise GradedSparseError(
             f"{chapter.name}: the parameter dataset can replace one declared data set, but "
