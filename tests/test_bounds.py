@@ -5,8 +5,8 @@ import ot
 import pytest
 from builders import SPACES, one_state, random_states, states
 
-from gradedsparse import Ball, Circle, GradedSparseError, distance, distance_matrix
-from gradedsparse.bounds import feature_bound, features, wasserstein, weight_bound
+from gradedsparse import Ball, Circle, Discrete, GradedSparseError, distance, distance_matrix
+from gradedsparse.bounds import feature_bound, features, mean_bound, wasserstein, weight_bound
 
 ROUNDING = 1e-12
 SINGLE = 2e-6
@@ -20,6 +20,20 @@ def test_bounds_are_below_the_distance(space, share, rng):
     assert np.all(weight_bound(A, B) <= d + ROUNDING)
     assert np.all(feature_bound(A, B) <= d + SINGLE)
     assert feature_bound(A, B).max() > 0.1
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+@pytest.mark.parametrize("space", [Circle(), Ball(1, 2.0), Ball(3, 1.0)], ids=str)
+def test_mean_vectors_are_below_the_distance(space, share, rng):
+    A, B = (random_states(rng, 60, space, most=6).truncate(share) for _ in "ab")
+    bound = mean_bound(A, B)
+    assert np.all(bound <= distance_matrix(A, B) + 1e-7)
+    assert bound.max() > 0.3
+
+
+def test_the_mean_bound_is_the_distance_of_two_single_atoms():
+    z = states([[1.0]] * 4, [[0.0], [0.3], [2.0], [np.pi]])
+    np.testing.assert_allclose(mean_bound(z, z), distance_matrix(z), atol=1e-7)
 
 
 @pytest.mark.parametrize("space", SPACES, ids=str)
@@ -62,6 +76,7 @@ def test_a_bound_never_claims_what_another_landmark_would(rng):
     [
         (lambda z: wasserstein(z, z[0]), "one state is wanted, such as z.0., not 2"),
         (lambda z: wasserstein(z[0].truncate(0.5), z[0]), "a truncated state has no measure"),
+        (lambda z: mean_bound(*[one_state([1.0], [0.0], Discrete())] * 2), "no mean vectors in Discrete"),
         (lambda z: weight_bound(z, one_state([1.0], [0.0], Ball(1, 1.0))), "different spaces"),
         (lambda z: features(z, one_state([1.0], [0.0], Ball(1, 1.0))), "different spaces"),
     ],

@@ -9,6 +9,7 @@ import numpy as np
 import ot
 
 from gradedsparse.errors import GradedSparseError
+from gradedsparse.mechanisms import mean_vector
 from gradedsparse.spaces import Ball, Circle
 from gradedsparse.states import WeightedMultisets, concatenate, require_same_space
 
@@ -45,6 +46,24 @@ def weight_bound(A: WeightedMultisets, B: WeightedMultisets) -> np.ndarray:
     return (np.array([np.abs(row - b).sum(axis=1) for row in a]).reshape(left.shape) + left) / 2
 
 
+def mean_bound(A: WeightedMultisets, B: WeightedMultisets) -> np.ndarray:
+    """(len(A), len(B)) a bound from the mean vectors m = sum mu_i x_i, or sum mu_i e^{i theta_i} on the circle.
+
+    With c the length of m - m': c / kappa in a ball. On the circle a chord c spans the arc 2 arcsin(c / 2), a convex
+    function of c, so that d is at least that (to 1e-7, by rounding), and at least c for truncated states. Raises
+    GradedSparseError for different spaces and for others than these.
+    """
+    require_same_space(A, B)
+    if not isinstance(A.space, Circle | Ball):
+        raise GradedSparseError(f"there are no mean vectors in {A.space}")
+    means_a, means_b = _means(A), _means(B)
+    gap = np.stack([np.linalg.norm(mean - means_b, axis=1) for mean in means_a]) if len(A) else np.empty((0, len(B)))
+    if isinstance(A.space, Circle):
+        whole = (A.dropped == 0)[:, None] & (B.dropped == 0)
+        gap = np.where(whole, 2 * np.arcsin(np.minimum(gap / 2, 1.0)), gap)
+    return gap / A.space.kappa
+
+
 def wasserstein(z: WeightedMultisets, other: WeightedMultisets) -> float:
     """W1 / kappa of the measures sum mu_i delta_{x_i} of two single states: at most d / kappa, equal under axiom A4.
 
@@ -61,6 +80,14 @@ def wasserstein(z: WeightedMultisets, other: WeightedMultisets) -> float:
         return _circle_wasserstein(z.coordinates[:, 0], z.shares, other.coordinates[:, 0], other.shares)
     cost = z.space.ground(z.values[:, None], other.values[None])
     return float(ot.emd2(z.shares / z.shares.sum(), other.shares / other.shares.sum(), cost))
+
+
+def _means(z: WeightedMultisets) -> np.ndarray:
+    """The mean vectors of all states, (n, 2) on the circle, (n, p) in a ball."""
+    if isinstance(z.space, Circle):
+        return mean_vector(z)
+    weighted = z.shares[:, None] * z.values.reshape(-1, z.space.dimension)
+    return np.add.reduceat(weighted, z.offsets[:-1], axis=0) if len(z) else np.empty((0, z.space.dimension))
 
 
 def _circle_wasserstein(x: np.ndarray, a: np.ndarray, y: np.ndarray, b: np.ndarray) -> float:
