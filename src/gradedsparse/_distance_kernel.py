@@ -71,6 +71,18 @@ def _fill_profit(kind, table, a, x, a_lo, n, b, y, b_lo, width, profit):
 
 
 @njit(inline="always")
+def flip_path(row, sink, parent, column_of, row_of):
+    """Match every row of the augmenting path from ``row`` to ``sink`` to the next column on it."""
+    j = sink
+    while True:
+        i = parent[j]
+        row_of[j] = i
+        j, column_of[i] = column_of[i], j
+        if i == row:
+            break
+
+
+@njit(inline="always")
 def assign(profit, n, m, a, a_lo, excess, u, v, open_v, reach, settled, column_of, row_of, parent):
     """Maximum-weight assignment of n rows of profits >= 0, whole lanes each, to distinct ones of m >= n columns.
 
@@ -104,13 +116,7 @@ def assign(profit, n, m, a, a_lo, excess, u, v, open_v, reach, settled, column_o
             if reach[j] == np.inf:
                 u[row_of[j]] += length - settled[j]
                 v[j] -= length - settled[j]
-        j = sink
-        while True:
-            i = parent[j]
-            row_of[j] = i
-            j, column_of[i] = column_of[i], j
-            if i == row:
-                break
+        flip_path(row, sink, parent, column_of, row_of)
         shortfall += a[a_lo + row] + length
         if shortfall > excess:
             break

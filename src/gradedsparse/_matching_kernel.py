@@ -5,7 +5,7 @@ shortest augmenting paths on the graph of candidate pairs.
 import numpy as np
 from numba import njit
 
-from gradedsparse._distance_kernel import NO_LIMIT, largest_state, match_atoms, new_scratch
+from gradedsparse._distance_kernel import NO_LIMIT, flip_path, largest_state, match_atoms, new_scratch
 
 # What single precision may add to a bound.
 SLACK = np.float32(2e-6)
@@ -181,13 +181,7 @@ def augment(starts, columns, costs, u, v, column_of, row_of, first, last):
                 v[j] -= base - length[j]
             place[j] = -1
             length[j] = np.inf
-        j = sink
-        while True:
-            i = parent[j]
-            row_of[j] = i
-            j, column_of[i] = column_of[i], j
-            if i == row:
-                break
+        flip_path(row, sink, parent, column_of, row_of)
 
 
 @njit(nogil=True, cache=True)

@@ -158,8 +158,7 @@ class _Search:
         self.n = len(A)
         self.halves = (A, B)
         self.space = (A.space.kind, tables_of(A.space))
-        a, b = prepare(A, "conservative"), prepare(B, "conservative")
-        self.states = tuple((half.offsets, half.weights, half.coordinates, half.left) for half in (a, b))
+        self.states = prepare(A, "conservative"), prepare(B, "conservative")
         self.features = features(A, B)
         self.pool = pool
         self.progress = progress

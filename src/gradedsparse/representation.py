@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -93,9 +92,7 @@ def distance_pairs(
         raise GradedSparseError("listed pairs need a ground metric that is known by formula or table")
     rows, columns = np.asarray(rows, np.int64), np.asarray(columns, np.int64)
     out, tables = np.empty(len(rows)), tables_of(A.space)
-    a, b = (
-        (half.offsets, half.weights, half.coordinates, half.left) for half in (prepare(A, reading), prepare(B, reading))
-    )
+    a, b = prepare(A, reading), prepare(B, reading)
 
     def fill(first: int) -> None:
         last = min(first + PAIRS_PER_TASK, len(rows))
@@ -106,8 +103,7 @@ def distance_pairs(
     return out
 
 
-@dataclass(frozen=True)
-class Prepared:
+class Prepared(NamedTuple):
     """States as the compiled kernels take them: the atoms of each by descending weight, equal weights by value.
 
     ``weights`` (atoms + LANES,) in a reading, ``coordinates`` (p, atoms + LANES), ``left`` (n,) the dropped weights.

@@ -62,8 +62,7 @@ class Ball:
     kind: int = field(default=EUCLIDEAN_KIND, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if isinstance(self.dimension, bool) or not isinstance(self.dimension, (int, np.integer)) or self.dimension < 1:
-            raise GradedSparseError(f"Ball: the dimension must be a positive integer, not {self.dimension!r}")
+        _require_dimension("Ball", self.dimension)
         if not (np.isfinite(self.radius) and self.radius > 0):
             raise GradedSparseError(f"Ball: the radius must be positive and finite, not {self.radius!r}")
 
@@ -189,8 +188,7 @@ class Metric:
     kind: int = field(default=TABLE_KIND, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if isinstance(self.dimension, bool) or not isinstance(self.dimension, (int, np.integer)) or self.dimension < 1:
-            raise GradedSparseError(f"Metric: the dimension must be a positive integer, not {self.dimension!r}")
+        _require_dimension("Metric", self.dimension)
         if not (np.isfinite(self.kappa) and self.kappa > 0):
             raise GradedSparseError(f"Metric: kappa must be positive and finite, not {self.kappa!r}")
 
@@ -215,6 +213,11 @@ class Metric:
     def outside(self, values: np.ndarray) -> np.ndarray:
         """Which of the values are not in the space (unknown: none)."""
         return np.zeros(len(values), bool)
+
+
+def _require_dimension(name: str, dimension) -> None:
+    if isinstance(dimension, bool) or not isinstance(dimension, (int, np.integer)) or dimension < 1:
+        raise GradedSparseError(f"{name}: the dimension must be a positive integer, not {dimension!r}")
 
 
 @cache
